@@ -47,7 +47,7 @@ import (
 //	sentinel_password  the password at the sentinels
 //
 // The parameters skip_verify, server_name, ca, cert and key need rediss://, and also apply to
-// sentinels. If a parameter is unknown, or has no effect in that URL, Dial returns ErrBadOption.
+// sentinels. Files are read again for each connection. If a parameter is unknown, or has no effect in that URL, Dial returns ErrBadOption.
 // Errors never contain the password.
 func Dial(ctx context.Context, url string, options ...SessionOption) (*Session, error) {
 	o, err := wire.ParseURL(url)
@@ -80,7 +80,7 @@ func DialWith(ctx context.Context, o rueidis.ClientOption, options ...SessionOpt
 		return nil, fmt.Errorf("signalbox: dial: %w: InitAddress is empty: name a server, host:port", ErrBadOption)
 	}
 	contact := wire.NewDialRecorder(&o)
-	tune(&o, contact.Dial) //nolint:contextcheck // credentials are asked for later, too, when ctx has ended
+	tune(&o, contact.Dial)
 	client, err := connect(ctx, o)
 	if err != nil {
 		return nil, fmt.Errorf("signalbox: dial: %w", explain(ctx, contact, err))

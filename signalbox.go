@@ -46,7 +46,8 @@ import (
 //     connection in RESP2, which refuses AUTH, is made anew if the credentials have changed. It is not
 //     called for sentinels: they have a user and a password of their own, Sentinel.Username and
 //     Sentinel.Password;
-//   - TLSConfig.ClientSessionCache to one, unless it is set: the handshakes after the first are short;
+//   - TLSConfig.ClientSessionCache to one, unless it is set: the handshakes after the first are short.
+//     A short one calls no GetClientCertificate and no VerifyPeerCertificate, so with these it stays nil;
 //   - Dialer.KeepAlive to 1 s, unless it is set: how often an idle connection is probed;
 //   - Dialer.Timeout to 2 s, unless it is set: how long connecting may take, and then the first
 //     reply. If a server stopped and another took over, calls fail or wait for that long. The
@@ -122,7 +123,8 @@ func tuneConnections(o *rueidis.ClientOption, dialer wire.DialFunc) {
 	})
 	o.DialCtxFn = connector.Dial
 	connector.SetCredentials(o)
-	if o.TLSConfig != nil && o.TLSConfig.ClientSessionCache == nil {
+	// A short handshake shows and checks no certificate, so functions that do are not called. What they say may have changed.
+	if c := o.TLSConfig; c != nil && c.ClientSessionCache == nil && c.GetClientCertificate == nil && c.VerifyPeerCertificate == nil {
 		o.TLSConfig = o.TLSConfig.Clone()
 		o.TLSConfig.ClientSessionCache = tls.NewLRUClientSessionCache(0) // the next handshake is a short one
 	}

@@ -26,6 +26,11 @@ var troubleMessages = map[wire.TroubleKind]struct{ begins, advice, ends string }
 		"see what the function reports; the server may end the connections when the credentials end",
 		"signalbox: the function for credentials returns again",
 	},
+	wire.TroubleFiles: {
+		"signalbox: the files that the URL names for TLS cannot be used as they are; new connections use what they said before",
+		"replace cert and key as a pair, and each file whole, by renaming; the server may refuse the old certificate",
+		"signalbox: the files that the URL names for TLS can be used again",
+	},
 }
 
 // connTroubles logs what the client's connections cannot do while calls still succeed, once, and its end. A connection does not know
@@ -37,6 +42,7 @@ type connTroubles struct {
 	mu struct {
 		sync.Mutex
 		since map[wire.Trouble]time.Duration // when each trouble was logged, on the monotonic clock
+		next  time.Duration                  // until when there is no use in asking, since the client has no connection
 	}
 }
 
@@ -46,14 +52,18 @@ func (t *connTroubles) check() {
 	if t.seen.Load() == changes {
 		return
 	}
+	now := clock.Mono()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.seen.Store(changes)
-	found, known := wire.Troubles(t.session.client.Nodes())
-	if !known {
-		return // the client is not tuned, or has lost its connections, which is logged as an outage
+	if now < t.mu.next {
+		return
 	}
-	now := clock.Mono()
+	found, known := wire.Troubles(t.session.client.Nodes())
+	if !known { // the client is not tuned, or has lost its connections, which is logged as an outage
+		t.mu.next = now + time.Second
+		return
+	}
+	t.seen.Store(changes)
 	for trouble, reason := range found {
 		if _, logged := t.mu.since[trouble]; logged {
 			continue

@@ -70,13 +70,14 @@ type conn struct {
 
 		inner    net.Conn  // the connection that carries the bytes
 		deadline time.Time // the deadline of inner
+		tlsFault error     // why it was made with files that were replaced by unusable ones since; nil if it was not
 		replacement
 	}
 }
 
-func newConn(inner net.Conn, e *endpoint, made dialSettings) *conn {
+func newConn(inner net.Conn, e *endpoint, made dialSettings, tlsFault error) *conn {
 	c := &conn{dialSettings: made, endpoint: e, born: time.Now(), wrote: make(chan struct{})}
-	c.mu.inner, c.mu.requests.keepWord = inner, true
+	c.mu.inner, c.mu.requests.keepWord, c.mu.tlsFault = inner, true, tlsFault
 	if age := e.connector.maxAge(); age > 0 {
 		c.setTimerLocked(age) // no other goroutine has it yet
 	}
@@ -146,7 +147,7 @@ func (c *conn) Read(b []byte) (int, error) {
 	<-c.wrote
 	c.mu.Lock()
 	found := c.countRepliesLocked(b[:n])
-	endErr, accepted := c.mu.endErr, c.mu.accepted
+	endErr, accepted, fault := c.mu.endErr, c.mu.accepted, c.mu.tlsFault
 	finished := c.mu.draining && endErr == nil && c.idleLocked()
 	if err != nil && endErr == nil {
 		c.countEndLocked()
@@ -164,7 +165,7 @@ func (c *conn) Read(b []byte) (int, error) {
 	case endErr != nil:
 		return 0, endErr
 	case err != nil && !accepted:
-		err = &connectError{err}
+		err = &connectError{withFault(err, fault)} // with TLS 1.3 the server refuses a certificate here
 	}
 	if err != nil {
 		c.endpoint.recordBroken(c, err)

@@ -113,7 +113,7 @@ func (c *Connector) Dial(ctx context.Context, addr string, dialer *net.Dialer, c
 		defer cancel()
 	}
 	dialer, sentinel := c.unmarked(dialer)
-	inner, err := c.next(ctx, addr, dialer, config)
+	inner, fault, err := e.connect(ctx, dialer, config)
 	if err != nil {
 		e.recordFailure(err)
 		if !isConnectError(err) {
@@ -126,10 +126,19 @@ func (c *Connector) Dial(ctx context.Context, addr string, dialer *net.Dialer, c
 			return made, nil // of another Connector: Tune was called twice
 		}
 	}
-	fresh := newConn(inner, e, dialSettings{dialer, config, sentinel})
+	fresh := newConn(inner, e, dialSettings{dialer, config, sentinel}, fault)
 	e.add(fresh)
 	register(fresh)
 	return fresh, nil
+}
+
+// connect makes a connection to the address, with what the files of the configuration say now. fault is why some of them cannot be
+// used as they are; an error contains it.
+func (e *endpoint) connect(ctx context.Context, dialer *net.Dialer, config *tls.Config) (inner net.Conn, fault, err error) {
+	config, fault = currentTLS(config)
+	e.report(TroubleFiles, fault)
+	inner, err = e.connector.next(ctx, e.addr, dialer, config)
+	return inner, fault, withFault(err, fault)
 }
 
 // maxAge returns how long one connection is used. It is random, so that connections of the same age do not end together.

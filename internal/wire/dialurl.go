@@ -3,15 +3,12 @@
 package wire
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
 	"net"
 	"net/url"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -110,7 +107,14 @@ func check(o *rueidis.ClientOption, scheme string, query url.Values) error {
 	if query.Has("cert") != query.Has("key") {
 		return fmt.Errorf("%w: the parameters cert and key need each other", errs.ErrBadOption)
 	}
-	return certify(o, query.Get("cert"), query.Get("key"))
+	if o.TLSConfig == nil || !query.Has("ca") && !query.Has("cert") {
+		return nil
+	}
+	files, err := readTLSFiles(query.Get("ca"), query.Get("cert"), query.Get("key"))
+	if err == nil {
+		files.setIn(o.TLSConfig)
+	}
+	return err
 }
 
 // sorted returns the names of the parameters in order, so that of several errors the same one is
@@ -135,8 +139,8 @@ var parameters = map[string]parameter{
 
 	"skip_verify": {overTLS, false, isSwitch},
 	"server_name": {overTLS, false, setServerName},
-	"ca":          {overTLS, false, setAuthorities},
-	"cert":        {overTLS, false, isThere}, // read by certify
+	"ca":          {overTLS, false, isThere}, // read by readTLSFiles
+	"cert":        {overTLS, false, isThere},
 	"key":         {overTLS, false, isThere},
 
 	"master_set":        {overTCP, false, isThere},
@@ -195,38 +199,6 @@ func setServerName(o *rueidis.ClientOption, value string) error {
 		o.TLSConfig.ServerName = value
 	}
 	return isThere(o, value)
-}
-
-// setAuthorities makes the client trust the authorities in a file, and no others.
-func setAuthorities(o *rueidis.ClientOption, file string) error {
-	if err := isThere(o, file); err != nil {
-		return err
-	}
-	text, err := os.ReadFile(file) //nolint:gosec // the program names it
-	if err != nil {
-		return unreadable(err)
-	}
-	trusted := x509.NewCertPool()
-	if !trusted.AppendCertsFromPEM(text) {
-		return errors.New("the file has no certificate in PEM")
-	}
-	if o.TLSConfig != nil {
-		o.TLSConfig.RootCAs = trusted
-	}
-	return nil
-}
-
-// certify gives the client a certificate of its own.
-func certify(o *rueidis.ClientOption, certificate, key string) error {
-	if certificate == "" || o.TLSConfig == nil {
-		return nil
-	}
-	pair, err := tls.LoadX509KeyPair(certificate, key)
-	if err != nil {
-		return fmt.Errorf("%w: the parameters cert and key: %w", errs.ErrBadOption, unreadable(err))
-	}
-	o.TLSConfig.Certificates = []tls.Certificate{pair}
-	return nil
 }
 
 // unreadable returns err without the path in it, which is a value of the URL.

@@ -131,7 +131,7 @@ func TestParseRefusesWhatItWouldIgnore(t *testing.T) {
 		"rediss://h?skip_verify=maybe":              "skip_verify",
 		"rediss://h?ca=":                            "parameter ca",
 		"rediss://h?ca=/nowhere":                    "parameter ca: the file cannot be read",
-		"rediss://h?ca=" + os.Args[0]:               "no certificate",
+		"rediss://h?ca=dialurl.go":                  "no certificate",
 		"rediss://h?server_name=":                   "server_name",
 		"rediss://h?cert=" + certificate:            "need each other",
 		"rediss://h?key=" + certificate:             "need each other",

@@ -109,7 +109,7 @@ func (c *conn) makeNext(ctx context.Context, requests []greetingRequest) error {
 	e := c.endpoint
 	dialCtx, cancel := context.WithTimeout(ctx, connectNextTimeout)
 	defer cancel()
-	next, err := e.connector.next(dialCtx, e.addr, c.dialer, c.config)
+	next, fault, err := e.connect(dialCtx, c.dialer, c.config)
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (c *conn) makeNext(ctx context.Context, requests []greetingRequest) error {
 		requests = withCredentials(requests, now)
 	}
 	if _, err = greet(next, requests); err != nil {
-		return err
+		return withFault(err, fault)
 	}
 	if asks {
 		c.mu.Lock()

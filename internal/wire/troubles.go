@@ -15,6 +15,8 @@ const (
 	TroubleReplacement TroubleKind = iota
 	// TroubleCredentials means that the program's function for credentials fails, for newer ones of an open connection or for its replacement.
 	TroubleCredentials
+	// TroubleFiles means that files for TLS cannot be used as they are, and connections are made with what they said before.
+	TroubleFiles
 	troubleKinds
 )
 
