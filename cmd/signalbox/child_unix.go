@@ -30,6 +30,7 @@ type child struct {
 	stopped     chan syscall.Signal // receives the signal that stopped the program; has room for one
 	status      syscall.WaitStatus  // written before exited is closed
 	terminal    *terminal           // nil until the child wanted it
+	relay       *relay              // set by relay.add
 	tree        processTree
 	refreshedAt time.Time // the time at which gone last read the list of processes
 }
@@ -154,8 +155,16 @@ func forwarded() []os.Signal {
 	}
 }
 
-// catchStops keeps the terminal from stopping this process, and lets programs that it starts be stopped.
-func catchStops() { notify(make(chan os.Signal, 1), syscall.SIGTSTP) }
+// The signals that stop a job, and continue it.
+const stopSignal, continueSignal = syscall.SIGTSTP, syscall.SIGCONT
+
+// dropSignals drops signals that are for a program, while there is none.
+func dropSignals() {
+	notify(make(chan os.Signal, 1), syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM)
+}
+
+// stopProcess stops this process, and the others of its group.
+func stopProcess() { _ = syscall.Kill(0, syscall.SIGSTOP) } // it cannot fail: the group has this process
 
 // ends reports whether the signal asks a program to end.
 func ends(s os.Signal) bool {
@@ -163,12 +172,9 @@ func ends(s os.Signal) bool {
 }
 
 // forward sends a signal that this process got to the group. ^Z stops both: a program must not work on
-// while nothing renews its lease. Without a shell ^Z does nothing; see orphaned.
+// while nothing renews its lease.
 func (c *child) forward(s os.Signal) error {
 	number, _ := s.(syscall.Signal) // on Unix each is one
-	if number == syscall.SIGTSTP && orphaned() {
-		return nil
-	}
 	err := c.denied()
 	switch {
 	case number == syscall.SIGWINCH || number == syscall.SIGCONT:
@@ -177,9 +183,11 @@ func (c *child) forward(s os.Signal) error {
 		_ = c.send(number) // the others of its group may get it
 		return c.offerTerminal(number, err)
 	case err != nil:
-		return c.offerTerminal(number, err) // this process must not stop beside a program that does not
+		c.relay.refusesStop()
+		return c.offerTerminal(number, err)
 	case number == syscall.SIGTSTP:
 		if err := c.send(syscall.SIGSTOP); err != nil {
+			c.relay.refusesStop()
 			return err
 		}
 		c.stopSelf()
@@ -217,11 +225,11 @@ func (c *child) onStop(by syscall.Signal) error {
 	return nil
 }
 
-// stopSelf stops this process, and the others of its job, as the terminal would have done. The SIGCONT
-// that ends it is forwarded.
+// stopSelf stops this process, and the others of its job, as the terminal would have done: when the other programs are stopped.
+// The SIGCONT that ends it is forwarded.
 func (c *child) stopSelf() {
 	c.takeTerminal()
-	_ = syscall.Kill(0, syscall.SIGSTOP) // it cannot fail: the group has this process
+	c.relay.stopped(c)
 }
 
 // terminate asks the program to end: its group, and what its processes have started in other groups, as timeout(1) does. What

@@ -17,6 +17,7 @@ type child struct {
 	stopped chan syscall.Signal // never used
 	status  int                 // written before exited is closed
 	refused bool                // this user may not end it
+	relay   *relay              // set by relay.add
 }
 
 // reaper starts programs. Each is waited for by a goroutine of its own.
@@ -54,7 +55,16 @@ func (c *child) code() int { return c.status }
 
 func forwarded() []os.Signal { return []os.Signal{os.Interrupt} }
 
-func catchStops() {}
+// No signal stops a job here.
+const stopSignal, continueSignal = syscall.Signal(-1), syscall.Signal(-2)
+
+func dropSignals() {}
+
+func stopProcess() {}
+
+func orphaned() bool { return true }
+
+func hasTerminal() bool { return false }
 
 func ends(os.Signal) bool { return true }
 

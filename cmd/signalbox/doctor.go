@@ -78,7 +78,7 @@ func (s *serverFlags) diagnose(ctx context.Context) ([]finding, error) {
 	case errors.Is(refused, signalbox.ErrBadOption), errors.Is(refused, signalbox.ErrBadName):
 		return nil, refused
 	}
-	client, err := connect(options) //nolint:contextcheck // a function for credentials has a time limit of its own
+	client, err := connect(options)
 	if err != nil {
 		return nil, cmp.Or(refused, err)
 	}

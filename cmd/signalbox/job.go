@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"syscall"
 	"time"
 
@@ -78,10 +77,9 @@ var errLate = errors.New("the lock could not be renewed in time")
 
 // run starts the program, and releases the lock when it has ended.
 func (j *job) run(ctx context.Context) error {
-	signals := make(chan os.Signal, 16)
-	notify(signals, forwarded()...)
-	defer signal.Stop(signals)
-	// A signal that came before Notify has ended ctx. A later one is forwarded, even if it ends ctx as well.
+	signals := newRelay(nil)
+	defer signals.close()
+	// A signal that came before newRelay has ended ctx. A later one is forwarded, even if it ends ctx as well.
 	if ctx.Err() != nil {
 		_ = j.lease.Unlock() // nothing ran under it
 		return ctx.Err()
@@ -93,7 +91,10 @@ func (j *job) run(ctx context.Context) error {
 		_ = j.lease.Unlock() // nothing ran under it
 		return cannotStart(err)
 	}
-	return j.supervise(context.WithoutCancel(ctx), c, signals)
+	defer signals.remove(c)
+	own := signals.add(c)
+	signals.start()
+	return j.supervise(context.WithoutCancel(ctx), c, own)
 }
 
 // supervise returns when the program has ended and the lock was released.

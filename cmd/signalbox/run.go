@@ -28,7 +28,7 @@ COMMAND's, or 128+n if signal n ended it.
 
 COMMAND runs in a process group of its own, with SIGNALBOX_NAME and SIGNALBOX_TOKEN in its
 environment. Standard input, output and error are passed through, and signals are forwarded
-to the group. If the lock cannot be renewed, the group gets SIGTERM, and SIGKILL when --grace
+to the group; before COMMAND runs, SIGHUP, SIGINT, SIGQUIT and SIGTERM end the wait. If the lock cannot be renewed, the group gets SIGTERM, and SIGKILL when --grace
 is over, which is before another process can acquire the lock. If the lock is taken away, the
 group gets SIGTERM at once, and may run beside the next holder for --grace at most.
 
@@ -161,6 +161,7 @@ func (f *runFlags) run(cmd *cobra.Command, session *signalbox.Session, _ []strin
 	if err != nil {
 		return err
 	}
+	dropSignals()
 	lease, err := f.acquire(cmd.Context(), session, name)
 	if err != nil {
 		if errors.Is(err, signalbox.ErrHeld) && cmd.Context().Err() == nil {

@@ -134,21 +134,115 @@ func TestRunAcquiresReadersWritersAndPermits(t *testing.T) {
 	start(t, url, "run", "-w", "0", "--exclusive", "a", "--", binary, "run", "a", "--", "true").ended(71, "another kind")
 }
 
-// A signal is for the program, whose exit code counts.
-func TestRunForwardsSignals(t *testing.T) {
+// reporter prints each signal that it gets, and ends at SIGTERM.
+const reporter = `exec 2>/dev/null; for s in HUP INT QUIT USR1 USR2 ALRM WINCH CONT; do trap "echo $s" $s; done; trap "echo TERM; exit 3" TERM; ` +
+	`echo $$; while :; do sleep 0.01; done`
+
+// What a command does at each signal: it hands the signal to its program ("to the program"), it ends, with its program if there is
+// one ("ends"), it stops with its program ("stops"), or nothing.
+func TestSignalsOfRunShardsServeAndServe(t *testing.T) {
 	t.Parallel()
-	url := redistest.Start(t).URL()
-	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1} {
-		p := start(t, url, "run", fmt.Sprint(s), "--", "sh", "-c", fmt.Sprintf(`exec 2>/dev/null; trap 'echo got; exit 3' %d; echo in; while :; do sleep 0.01; done`, s))
-		p.line()
-		p.signal(s)
-		require.Equal(t, "got", p.line())
-		p.ended(3)
+	server := redistest.Start(t)
+	for _, c := range []struct {
+		signal             syscall.Signal
+		name               string
+		run, shards, serve string
+	}{
+		{syscall.SIGHUP, "HUP", "to the program", "to the program", "ends"},
+		{syscall.SIGUSR1, "USR1", "to the program", "to the program", ""},
+		{syscall.SIGUSR2, "USR2", "to the program", "to the program", ""},
+		{syscall.SIGALRM, "ALRM", "to the program", "to the program", ""},
+		{syscall.SIGWINCH, "WINCH", "to the program", "to the program", ""},
+		{syscall.SIGCONT, "CONT", "to the program", "to the program", ""},
+		{syscall.SIGTSTP, "TSTP", "stops", "stops", "stops"},
+		{syscall.SIGINT, "INT", "to the program", "ends", "ends"},
+		{syscall.SIGQUIT, "QUIT", "to the program", "ends", "ends"},
+		{syscall.SIGTERM, "TERM", "to the program", "ends", "ends"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			try := func(does string, pids int, args ...string) {
+				t.Helper()
+				p := start(t, server.URL(), args...)
+				programs := []int{p.cmd.Process.Pid}
+				for range pids {
+					programs = append(programs, p.pid())
+				}
+				if pids == 0 {
+					p.address()
+				}
+				ended := func() {
+					t.Helper()
+					for range pids { // what is stopped is continued for its end
+						for line := p.line(); line != "TERM"; line = p.line() {
+							require.Equal(t, "CONT", line)
+						}
+					}
+				}
+				p.signal(c.signal)
+				switch does {
+				case "ends":
+					ended()
+					require.Equal(t, 128+int(c.signal), p.code())
+					return
+				case "stops":
+					for _, pid := range programs {
+						redistest.Await(t, "a stop", func() bool { return stopped(t, pid) })
+					}
+					p.signal(syscall.SIGCONT)
+					for _, pid := range programs {
+						redistest.Await(t, "an end of the stop", func() bool { return !stopped(t, pid) })
+					}
+					p.signal(syscall.SIGTERM)
+					p.code()
+					return
+				case "to the program":
+					for range pids {
+						require.Equal(t, c.name, p.line())
+					}
+					if c.signal == syscall.SIGTERM {
+						require.Equal(t, 3, p.code())
+						return
+					}
+				}
+				p.signal(syscall.SIGTERM)
+				ended()
+				p.code()
+			}
+			program := reporter
+			if c.signal == syscall.SIGTSTP {
+				program = "echo $$; exec sleep 1000" // a shell that is stopped while it starts a program does not count as stopped
+			}
+			try(c.run, 1, "run", c.name, "--", "sh", "-c", program)
+			try(c.serve, 0, "serve", "--listen", "127.0.0.1:0")
+			redistest.Slow(t, "a new group grants nothing for two seconds")
+			try(c.shards, 3, "shards", "serve", "--count", "3", c.name, "--", "sh", "-c", program)
+		})
 	}
-	p := start(t, url, "run", "untrapped", "--", "sh", "-c", "echo in; sleep 1000")
+	// The shell and the sleep are one group.
+	p := start(t, server.URL(), "run", "untrapped", "--", "sh", "-c", "echo in; sleep 1000")
 	p.line()
-	p.signal(syscall.SIGTERM) // the shell and the sleep are one group
+	p.signal(syscall.SIGTERM)
 	p.ended(143)
+}
+
+// A signal that is for the program does not end the wait for the lock.
+func TestRunThatWaitsDropsSignalsOfItsProgram(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := locktest.SteadySession(t, server)
+	held := locktest.Must(t, reentrant.New(s, "a").Lock)
+	p := start(t, server.URL(), "run", "a", "--", "echo", "in")
+	redistest.Await(t, "a waiter", func() bool {
+		entries, err := inspect.Name(locktest.Context(t), s, "a")
+		return err == nil && entries[0].WaiterCount == 1
+	})
+	for _, s := range []syscall.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM} {
+		p.signal(s)
+	}
+	require.NoError(t, held.Unlock())
+	require.Equal(t, "in", p.line())
+	p.ended(0)
 }
 
 func TestRunEndsItsWaitAtASignal(t *testing.T) {

@@ -31,7 +31,7 @@ read it through a browser.
 Nothing can be broken through it, unless --allow-break is set: then a form asks for the token in
 $` + envBreakToken + `, or in the file that --break-token-file names. The token has 16 characters or more.
 
-It ends at SIGINT or SIGTERM.`
+It ends at SIGINT, SIGTERM, SIGQUIT or SIGHUP, and reads files with secrets anew by itself.`
 
 const (
 	envBreakToken = "SIGNALBOX_BREAK_TOKEN"
@@ -84,6 +84,7 @@ func newServe(s *serverFlags) *cobra.Command {
 
 func (f *serveFlags) run(cmd *cobra.Command, session *signalbox.Session, args []string) error {
 	ctx, prefix := cmd.Context(), strings.Join(args, "")
+	dropSignals() // it opens no log anew, and ends at none of them
 	secret, err := f.breakToken()
 	if err != nil {
 		return err

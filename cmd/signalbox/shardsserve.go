@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,7 +28,8 @@ left. If the lease cannot be renewed, it has --grace between the two, which is b
 A COMMAND that ends is started again, after 0.1 s, and after up to 30 s if it fails again and again. If its exit code is 75, the
 shard goes to another member, and not to this one for 30 s.
 
-SIGTERM or SIGINT of signalbox gives all shards away, and ends it when all are released.
+SIGTERM, SIGINT or SIGQUIT of signalbox gives all shards away, and ends it when all are released; so does SIGHUP when its
+terminal is closed. Other signals are forwarded to the programs, as by run; SIGHUP too.
 
 Exit codes: 128+n if signal n ended it, otherwise those of run.`
 
@@ -111,19 +114,38 @@ func (f *shardsServeFlags) run(cmd *cobra.Command, session *signalbox.Session, _
 	if err != nil {
 		return err
 	}
-	// A stop would stop what renews the lease, and not the programs.
-	catchStops()
+	ctx, end := context.WithCancelCause(context.WithoutCancel(cmd.Context()))
+	defer end(nil)
+	had := hasTerminal()
+	signals := newRelay(func(s os.Signal) bool {
+		number, is := s.(syscall.Signal)
+		if !is || !ends(s) || number == syscall.SIGHUP && (!had || hasTerminal()) {
+			return false
+		}
+		end(&signalError{number})
+		return true
+	})
+	defer signals.close()
+	// A signal that came before newRelay has ended the context of the command, and a later one may end it as well.
+	if err := cmd.Context().Err(); err != nil {
+		return err
+	}
+	signals.start()
 	programs := newReaper()
 	defer programs.close()
 	group := shards.New(session, f.group, f.set(), shards.Value(f.value), shards.Weight(f.weight), shards.Limit(f.limit), signalbox.WithRenewedLease(f.lease))
-	return group.Run(cmd.Context(), func(ctx context.Context, s shards.Shard) error {
+	err = group.Run(ctx, func(ctx context.Context, s shards.Shard) error {
 		j := f.jobOf(cmd, s, path)
-		err := f.serve(ctx, j, programs)
+		err := f.serve(ctx, j, programs, signals)
 		if err != nil && ctx.Err() == nil {
 			j.warn(err.Error())
 		}
 		return err
 	})
+	if caught := new(signalError); errors.As(context.Cause(ctx), &caught) {
+		return &exitError{code: caught.code()}
+	}
+	return &exitError{codeOf(sessionError{err}), err}
 }
 
 // jobOf returns the job of a shard.
@@ -150,12 +172,17 @@ func (f *shardsServeFlags) jobOf(cmd *cobra.Command, s shards.Shard, path string
 }
 
 // serve runs the program once, and returns what the function of a shard returns.
-func (f *shardsServeFlags) serve(ctx context.Context, j *job, programs *reaper) error {
+func (f *shardsServeFlags) serve(ctx context.Context, j *job, programs *reaper, signals *relay) error {
 	c, err := programs.start(j.path, j.command, j.env, nil)
 	if err != nil {
 		return err
 	}
-	code, _ := outcome(ctx, j.supervise(context.WithoutCancel(ctx), c, nil))
+	defer signals.remove(c)
+	err = j.supervise(context.WithoutCancel(ctx), c, signals.add(c))
+	if errors.Is(err, signalbox.ErrLost) {
+		_, _ = fmt.Fprintln(j.stderr, oneLine(err)) // the exit code of this command does not say it
+	}
+	code, _ := outcome(ctx, err)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err() // it was ended

@@ -34,6 +34,15 @@ func openTerminal() (*terminal, error) {
 	return nil, err
 }
 
+// hasTerminal reports whether this process has a controlling terminal. One that has hung up is none.
+func hasTerminal() bool {
+	t, err := openTerminal()
+	if err == nil && t.opened {
+		_ = t.file.Close() // nothing was written
+	}
+	return err == nil
+}
+
 // foreground returns the group that has the terminal. It opens the terminal.
 func (c *child) foreground() (group int, err error) {
 	if c.terminal == nil {
