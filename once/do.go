@@ -162,16 +162,16 @@ func (o *Once) lockClaim(ctx context.Context, f *flight) (lease signalbox.Lease,
 //
 // One goroutine at a time asks, and only after a message. It ends with the wait, and end waits for it.
 type storedListener struct {
-	once    *Once
-	flight  *flight
-	waiting context.Context //nolint:containedctx // the context of the wait
-	cancel  context.CancelCauseFunc
-	asking  sync.WaitGroup
-	found   storedOutcome // written by the goroutine that asks; read by end
+	once     *Once
+	flight   *flight
+	waiting  context.Context //nolint:containedctx // the context of the wait
+	cancel   context.CancelCauseFunc
+	fetching sync.WaitGroup
+	found    storedOutcome // written by the goroutine that asks; read by end
 
 	mu struct {
 		sync.Mutex
-		asks, again, over bool // a goroutine asks; it is to ask once more; none is to begin
+		fetches, again, over bool // a goroutine fetches; it is to do so once more; it is not to begin
 	}
 }
 
@@ -179,9 +179,9 @@ type storedListener struct {
 func (l *storedListener) OnMessage(string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.mu.again = l.mu.asks; !l.mu.asks && !l.mu.over {
-		l.mu.asks = true
-		l.asking.Go(l.ask)
+	if l.mu.again = l.mu.fetches; !l.mu.fetches && !l.mu.over {
+		l.mu.fetches = true
+		l.fetching.Go(l.fetch)
 	}
 }
 
@@ -191,14 +191,14 @@ func (*storedListener) OnSubscribed() {}
 // OnUnsubscribed implements dispatch.Handler.
 func (*storedListener) OnUnsubscribed() {}
 
-// ask asks for the outcome, and once more for a message that came meanwhile. It ends the wait if there is an outcome, or an error,
+// fetch asks for the outcome, and once more for a message that came meanwhile. It ends the wait if there is an outcome, or an error,
 // which the call finds by itself.
-func (l *storedListener) ask() {
+func (l *storedListener) fetch() {
 	for more := true; more; more = l.takeHint() {
 		if found, err := l.once.fetchFor(l.waiting, l.flight); err != nil || found.stored {
 			l.found = found
 			l.cancel(errStored)
-			return // asks stays set
+			return // fetches stays set
 		}
 	}
 }
@@ -207,8 +207,8 @@ func (l *storedListener) ask() {
 func (l *storedListener) takeHint() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.mu.asks, l.mu.again = l.mu.again, false
-	return l.mu.asks
+	l.mu.fetches, l.mu.again = l.mu.again, false
+	return l.mu.fetches
 }
 
 // end returns the outcome that was found, after the wait has ended.
@@ -216,7 +216,7 @@ func (l *storedListener) end() storedOutcome {
 	l.mu.Lock()
 	l.mu.over = true
 	l.mu.Unlock()
-	l.asking.Wait()
+	l.fetching.Wait()
 	return l.found
 }
 

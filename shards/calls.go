@@ -32,7 +32,18 @@ const (
 var errLate = errors.New("the server took too long")
 
 // errNoGroup is the error of a call for a group that the server does not know.
-var errNoGroup = fmt.Errorf("%w: the server has no such group: no member has joined for a week, or its data was lost", errs.ErrNotHeld)
+var errNoGroup error = noGroupError{}
+
+// noGroupError matches ErrNotHeld, and does not speak of a lease.
+type noGroupError struct{}
+
+// Error implements error.
+func (noGroupError) Error() string {
+	return "the server has no such group: no member has joined for a week, or its data was lost"
+}
+
+// Unwrap returns ErrNotHeld.
+func (noGroupError) Unwrap() error { return errs.ErrNotHeld }
 
 // call returns a call of a script of this group.
 func (g *Group) call(script *scripts.Script, args ...string) wire.Call {

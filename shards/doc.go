@@ -54,8 +54,9 @@
 //
 // # Time
 //
-// The lease is 15 s (signalbox.WithRenewedLease), and 3 s and its age while a member is younger than 12 s. Each poll, once a
-// second, renews it; while polls fail for a third of it, renewals with one key do.
+// A new group grants nothing for 2 to 3 s, in which its first members join. The lease is 15 s (signalbox.WithRenewedLease), and 3 s
+// and its age while a member is younger than 12 s. Each poll, once a second, renews it; while polls fail for a third of it, renewals
+// with one key do.
 //
 // # Failure
 //
@@ -69,7 +70,7 @@
 //	function hangs when it must stop   its shard stays, promised to the next owner; Health says so after a minute
 //	a slot of a cluster moves          leases are renewed by one key; nothing moves meanwhile
 //	memory of the server full          joins wait; polls, releases and settings work
-//	members with two counts            the count of the group stays until all members desired for the other
+//	members with two counts            the count of the group stays until all were made with the other; the log says so
 //
 // # Cost
 //

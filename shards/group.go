@@ -5,6 +5,7 @@ package shards
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/acquire"
@@ -23,6 +24,7 @@ type Group struct {
 	news     string // the channel of the members, without the id of their session
 	slot     uint16
 	registry *shardRegistry
+	warned   atomic.Bool // the log says that the group has another count
 }
 
 // New returns the group name of the session, which divides set. It sends nothing and never fails: if the name, the

@@ -17,11 +17,11 @@ import (
 
 // Member is a member of a group until it leaves. If its lease is lost it joins again by itself. All methods may be
 // called by any goroutine. Join makes one; the zero Member is of no use.
-//
-// At the server it is one membership after the other (see membership). Its lock guards the state of those, and of all
-// grants. Under it nothing blocks, no call is sent, and no context is ended: what is bound to one may call back. The lock
-// of the registry's members is acquired after it.
 type Member struct {
+	// At the server a Member is one membership after the other (see membership). Its lock guards the state of those, and of
+	// all grants. Under it nothing blocks, no call is sent, and no context is ended: what is bound to one may call back. The
+	// lock of the registry's members is acquired after it.
+
 	group   *Group
 	reports *observe.MemberReports // nil without an observer
 	joined  chan struct{}          // closed when the server knows the first membership

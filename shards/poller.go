@@ -172,6 +172,7 @@ func (ms *membership) tryJoin(a *joinAttempt, desired settings) error {
 	if g.set.names != nil && r.count == 0 && r.digest == "" {
 		ms.poller.names = newSyncer(g, g.set.names)
 	}
+	g.warnOfCount(r.count)
 	ms.poller.replied = a.sent
 	ms.live(r, a.sent, a.desired)
 	return nil

@@ -3,8 +3,10 @@
 package shards_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -127,6 +129,25 @@ func TestForeignKeysAndOtherCounts(t *testing.T) {
 	require.EqualError(t, err, `signalbox: join "a": the group has 2 shards, and not 3 shards`)
 	_, err = shards.New(s, "a", shards.Names("x")).Join(t.Context())
 	require.ErrorIs(t, err, signalbox.ErrCapacity)
+	_, err = shards.New(s, "none", shards.Count(2)).View(t.Context())
+	require.ErrorIs(t, err, signalbox.ErrNotHeld)
+	require.EqualError(t, err, `signalbox: view "none": the server has no such group: no member has joined for a week, or its data was lost`)
+	named := shards.New(s, "named", shards.Names("x"))
+	other, err := named.Join(t.Context())
+	require.NoError(t, err)
+	require.EqualError(t, named.Resize(t.Context(), 7), `signalbox: resize "named": the group has named shards, and not 7 shards`)
+	require.NoError(t, other.Leave(t.Context()))
+
+	lines := new(bytes.Buffer)
+	logs := locktest.Session(t, server, signalbox.WithLogger(slog.New(slog.NewTextHandler(lines, nil))))
+	group := shards.New(logs, "a", shards.Count(64))
+	for range 2 {
+		joined, err := group.Join(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, joined.Leave(t.Context()))
+	}
+	require.NoError(t, logs.Close(t.Context()))
+	require.Contains(t, lines.String(), "kind=shards name=a shards=2 set=64 events=1", "once")
 	require.NoError(t, m.Leave(t.Context()))
 	require.ErrorIs(t, m.Err(), shards.ErrLeft)
 	_, err = shards.New(s, "none", shards.Count(2)).View(t.Context())

@@ -54,6 +54,13 @@ func Exact(s Set) Set {
 	return s
 }
 
+// warnOfCount logs once that a member joined a group of another count than that of its set.
+func (g *Group) warnOfCount(count int) {
+	if g.set.count > 0 && count > 0 && count != g.set.count && !g.warned.Swap(true) {
+		g.base.LogOtherCount(count, g.set.count)
+	}
+}
+
 // check returns what is wrong with the set, or nil.
 func (s Set) check() error {
 	if s.err == nil && s.count == 0 && s.names == nil {

@@ -94,7 +94,7 @@ func (s *syncer) step(send func(wire.Call) (wire.Reply, bool, error)) (whole boo
 
 // Resize changes the number of shards of a group of Count to n, and returns when it is changed. Every shard is asked for, with
 // ErrResized, and no new shard is granted before all old ones are released: so a key never has two owners. If
-// ctx ends before that, the change continues.
+// ctx ends before that, the change continues. The count of New does not undo it: see Set.
 func (g *Group) Resize(ctx context.Context, n int) error {
 	return g.root().Explain("resize", g.resize(ctx, n))
 }
@@ -116,6 +116,9 @@ func (g *Group) resize(ctx context.Context, n int) error {
 			left = reply.Int(3)
 			return err
 		})
+		if other := (*MismatchError)(nil); errors.As(err, &other) {
+			other.Want = n // and not the names of the set
+		}
 		if err != nil || left == 0 {
 			return err
 		}

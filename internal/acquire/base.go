@@ -145,6 +145,11 @@ func (b *Base) LogLost(end renewal.End) {
 // LogFailed logs the error of a function of the caller's that no call returns.
 func (b *Base) LogFailed(err error) { b.Session.Logs.Failed(b.labels(), err) }
 
+// LogOtherCount logs that a member joined a group of so many shards, and that its set has wanted ones.
+func (b *Base) LogOtherCount(shards, wanted int) {
+	b.Session.Logs.OtherCount(b.labels(), shards, wanted)
+}
+
 // LogPanic logs a panic of a function of the caller's.
 func (b *Base) LogPanic(cause any, stack []byte) { b.Session.Logs.Panicked(b.labels(), cause, stack) }
 

@@ -42,7 +42,7 @@ const logInterval = time.Second
 // events and the first of them. The line is written at the end of that second, or by Close.
 type Logs struct {
 	lost, unconfirmed, refused, slept, failed, panicked eventBatch
-	hooks, retried, polling, subscribed                 eventBatch
+	hooks, retried, polling, subscribed, otherCount     eventBatch
 }
 
 // logLevel is the method of a logger for one level.
@@ -72,6 +72,7 @@ func (l *Logs) init(s *Session) {
 		&l.failed:      "signalbox: a function failed after its caller had left, so no call returns its error",
 		&l.panicked:    "signalbox: a function panicked",
 		&l.hooks:       "signalbox: a hook of the observer panicked",
+		&l.otherCount:  "signalbox: a member joined a group that has another count than its set: Resize changes the count, or members that are all made with the other one",
 		&l.retried:     "signalbox: a Locker cannot lock, and tries again",
 		&l.polling:     "signalbox: no unlock messages for now; waiters poll",
 		&l.subscribed:  "signalbox: unlock messages arrive again",
@@ -103,13 +104,18 @@ func (l *Logs) Panicked(labels observe.Labels, cause any, stack []byte) {
 	l.panicked.add(labels, "panic", cause, "stack", string(stack))
 }
 
+// OtherCount logs that a member joined a group of so many shards, and that its set has wanted ones.
+func (l *Logs) OtherCount(labels observe.Labels, shards, wanted int) {
+	l.otherCount.add(labels, "shards", shards, "set", wanted)
+}
+
 // Retried logs why a Locker tries again.
 func (l *Logs) Retried(labels observe.Labels, err error) { l.retried.add(labels, "error", err) }
 
 // flush logs the events that are not logged yet. It is called when the timers are closed.
 func (l *Logs) flush() {
 	for _, b := range []*eventBatch{
-		&l.lost, &l.unconfirmed, &l.refused, &l.slept, &l.failed, &l.panicked, &l.hooks, &l.retried, &l.polling, &l.subscribed,
+		&l.lost, &l.unconfirmed, &l.refused, &l.slept, &l.failed, &l.panicked, &l.hooks, &l.retried, &l.polling, &l.subscribed, &l.otherCount,
 	} {
 		b.write()
 	}

@@ -7,8 +7,8 @@ import (
 	"iter"
 )
 
-// fewLists is how many waitlists besides the first a Queue looks through for a key. If it has more, they are in buckets: thousands of
-// goroutines may ask for different numbers of permits, or for different leases.
+// fewLists is how many waitlists besides the first a Queue compares with a key, one by one. If it has more, they are in buckets: thousands
+// of goroutines may ask for different numbers of permits, or for different leases.
 const fewLists = 8
 
 // listsLocked yields the waitlists.

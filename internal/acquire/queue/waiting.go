@@ -72,7 +72,7 @@ func (l *waitingList) addFirst(a *Attempt) {
 	}
 }
 
-// takeFirst returns an attempt that is listed before others, or nil if there is none.
+// takeFirst returns an attempt that is listed before others, or nil without one.
 func (l *waitingList) takeFirst() *Attempt {
 	for len(l.first) > 0 {
 		a := l.first[0]
