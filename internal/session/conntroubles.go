@@ -42,7 +42,7 @@ type connTroubles struct {
 	mu struct {
 		sync.Mutex
 		since map[wire.Trouble]time.Duration // when each trouble was logged, on the monotonic clock
-		next  time.Duration                  // until when there is no use in asking, since the client has no connection
+		next  time.Duration                  // until when there is no use in asking, since the client has no connection; 0 for never
 	}
 }
 
@@ -55,7 +55,7 @@ func (t *connTroubles) check() {
 	now := clock.Mono()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if now < t.mu.next {
+	if t.mu.next != 0 && now < t.mu.next {
 		return
 	}
 	found, known := wire.Troubles(t.session.client.Nodes())
