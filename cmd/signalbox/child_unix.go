@@ -158,7 +158,7 @@ func forwarded() []os.Signal {
 // The signals that stop a job, and continue it.
 const stopSignal, continueSignal = syscall.SIGTSTP, syscall.SIGCONT
 
-// dropSignals drops signals that are for a program, while there is none.
+// dropSignals drops signals that are for a program, while no program runs.
 func dropSignals() {
 	notify(make(chan os.Signal, 1), syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM)
 }

@@ -131,7 +131,7 @@ func (n *notices) writeNext() bool {
 	n.mu.waiting = n.mu.waiting[1:]
 	n.mu.Unlock()
 	if out != nil {
-		_, _ = fmt.Fprintln(out, line) // if it is closed, nobody reads it
+		_, _ = fmt.Fprintln(out, line) // if it is closed, no process reads it
 	}
 	return true
 }

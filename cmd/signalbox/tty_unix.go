@@ -34,7 +34,7 @@ func openTerminal() (*terminal, error) {
 	return nil, err
 }
 
-// hasTerminal reports whether this process has a controlling terminal. One that has hung up is none.
+// hasTerminal reports whether this process has a controlling terminal that has not hung up.
 func hasTerminal() bool {
 	t, err := openTerminal()
 	if err == nil && t.opened {
