@@ -62,7 +62,8 @@ func timeOf(s wire.Stamp) time.Time {
 	return s.Time()
 }
 
-// breakMembers ends the members that a group of shards has now, by force: their shards go to others. A member that is gone by then
+// breakMembers ends the members that a group of shards has now, by force: their shards go to others when their functions have
+// returned, or when the lease ends. A member that is gone by then
 // is passed over, so it can be repeated.
 func breakMembers(ctx context.Context, s *session.Session, name string) error {
 	set, err := s.Names(layout.Native(), name)

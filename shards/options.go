@@ -83,9 +83,10 @@ func Moves(n int) signalbox.LockOption {
 	return session.Option(session.Moves, session.CheckRange("%d moves at once", n, 1, MaxShards), func(l *session.LockSettings) { l.Shards.Moves = n })
 }
 
-// DrainLimit sets how long an owner that was asked for a shard keeps it. After d another member owns the shard,
-// beside a function that still runs: only tokens protect what both write. By default there is no limit. d is
-// from one second to a day. The option of the member that joined last counts.
+// DrainLimit sets how long an owner that has heard that its shard was asked for keeps it. The context of the shard
+// has ended by then. After d another member owns the shard, beside a function that still runs: only tokens protect
+// what both write. An owner that does not hear it keeps the shard until its lease ends. By default there is no
+// limit. d is from one second to a day. The option of the member that joined last counts.
 func DrainLimit(d time.Duration) signalbox.LockOption {
 	return session.Option(session.DrainLimit, session.CheckRange("a drain limit of %v", d, minDrainLimit, session.MaxLease), func(l *session.LockSettings) {
 		l.Shards.DrainLimit = d

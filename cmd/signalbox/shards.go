@@ -256,9 +256,9 @@ func newShardsEnd(s *serverFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "end GROUP SESSION",
 		Short: "End a member by force",
-		Long: `End the member of SESSION, for one that hangs: its shards go to other members at once. If its process still works, it is
-notified, and its functions may run beside those of the next owners until then; tokens protect what both write. It joins
-again. "signalbox break GROUP" does the same to all members.
+		Long: `End the member of SESSION, for one that hangs: its lease is not renewed any more. If its process still works, it is
+notified, its contexts end, and each shard goes to another member when its function has returned. All others go when the
+lease has ended, beside functions that still run; tokens protect what both write. It joins again. "signalbox break GROUP" does the same to all members.
 
 Exit codes: 0 if it was ended; 1 if there is no such group or member; otherwise those of run.`,
 		Args: arguments(2, 2, "GROUP and SESSION"),

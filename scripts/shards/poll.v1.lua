@@ -53,6 +53,9 @@ end
 if member.ranked ~= member.load then
   rank(number, member)
 end
+if state.drain > 0 and seen > member.seen then
+  mark_heard(number, member, seen)
+end
 work()
 local news, more = news_of(number, seen)
 finish(number)

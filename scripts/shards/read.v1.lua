@@ -46,7 +46,7 @@ else
   view_rows()
   view_members()
 end
-local till = digits(redis.call('ZRANGE', ends, 0, 0, 'REV', 'WITHSCORES')[2] or 0)
+local till = digits(math.abs(redis.call('ZRANGE', ends, 0, 0, 'REV', 'WITHSCORES')[2] or 0))
 if is_restart then
   return {2, now, version, more, digits(state.began), state.count, state.names, unowned, moving, changed, texts, list, till}
 end

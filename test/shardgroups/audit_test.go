@@ -58,7 +58,11 @@ func (r row) entries(shard string) []string {
 	case r.state == "o":
 		return append(list, "n:"+r.owner+":"+r.version+":"+shard, "k:"+r.owner+":"+r.class+r.version+":"+shard)
 	case r.owner != never:
-		return append(list, "n:"+r.owner+":"+r.version+":"+shard, "a:"+r.version+":"+shard)
+		list = append(list, "n:"+r.owner+":"+r.version+":"+shard, "a:"+r.version+":"+shard)
+		if r.till != "0" {
+			list = append(list, "h:"+r.till+":"+shard)
+		}
+		return list
 	case r.state == "w":
 		return append(list, "w:"+r.till+":"+shard)
 	}
@@ -100,9 +104,9 @@ func (g *group) auditLoads(loads map[string]int) {
 		if len(number) != len(never) {
 			continue
 		}
-		var state, isProven, id string
+		var state, isProven, seen, id string
 		var weight, limit, life, ranked, requested int
-		_, err := fmt.Sscan(record, &state, &weight, &limit, &life, &ranked, &isProven, &requested, &id)
+		_, err := fmt.Sscan(record, &state, &weight, &limit, &life, &ranked, &isProven, &requested, &seen, &id)
 		require.NoError(g, err, record)
 		if ranked < 0 || state == "d" {
 			continue // it is silent, or over

@@ -87,6 +87,8 @@ func mistakes() []*mistake {
 		{name: "a late release of an earlier grant", was: "row.owner == number and row.token == entry.token", is: "row.owner == number", rule: ignoresALateRelease},
 		{name: "drains have no limit", was: "while state.drain > 0 and budget > 0 do", is: "while false do", rule: limitsDrains},
 		{name: "drains end at once", was: "now_us - tonumber(since) <= state.drain", is: "false", rule: limitsDrains},
+		{name: "drains that no owner heard of end", was: "local first = find('h', 1)[1]\n    local since, shard = string.match(first or '', '^h:(%d+):(.*)$')", is: "local first = find('a', 1)[1]\n    local since, shard = string.match(first or '', '^a:(%d+):(.*)$')", rule: waitsUntilHeard},
+		{name: "an end by force ends at once", was: "redis.call('ZADD', ends, decimal(-lease_end), number)", is: "redis.call('ZADD', ends, 0, number)", rule: waitsUntilHeard},
 		{name: "a shard comes back at once", was: "return till and till > now", is: "return false", rule: goesElsewhere},
 		{name: "a finished name stays", was: "if row.state == 'x' or ending == 'x' and state.names == 1 then", is: "if row.state == 'x' then", rule: removesFinished},
 		{name: "a move by hand is undone", was: "local by_hand = row.class == '0' and member and member.state == 'l'", is: "local by_hand = false", rule: keepsAMoveByHand},

@@ -342,6 +342,7 @@ func limitsDrains(tb testing.TB) {
 	for shard, token := range hung.owns {
 		if hung.due[shard] {
 			delete(hung.owns, shard) // it runs on, and the store must refuse its token
+			w.passes(3 * second)     // it heard a second after it was asked
 			m.polls()
 			require.Greater(tb, m.owns[shard], token)
 			hung.owns[shard] = token
@@ -392,4 +393,46 @@ func TestTheRenewalOfHoldsRenewsAMember(t *testing.T) {
 		require.Equal(t, int64(1), w.call(scripts.ShardsPoll, m.number, m.seen, "PUBLISH", channel)[0])
 	}
 	require.Zero(t, w.moves)
+}
+
+// The limit of a drain counts from when the owner has heard of it, and an end by force is no earlier than the lease: until then the
+// owner trusts its contexts.
+func TestNoLimitBeginsBeforeItsOwnerHears(t *testing.T) {
+	t.Parallel()
+	waitsUntilHeard(t)
+}
+
+func waitsUntilHeard(tb testing.TB) {
+	tb.Helper()
+	for what, ask := range map[string]func(w *world, deaf, next *member){
+		"a move": func(_ *world, _, next *member) { next.polls() },
+		"a move by hand": func(w *world, deaf, next *member) {
+			for shard := range deaf.owns {
+				w.call(scripts.ShardsMove, shard, next.number, digits(w.clock+second), "PUBLISH", channel)
+			}
+		},
+		"an end by force": func(w *world, deaf, _ *member) { w.call(scripts.ShardsEnd, deaf.number, "PUBLISH", channel) },
+		"a leave": func(w *world, deaf, _ *member) {
+			w.call(scripts.ShardsLeave, deaf.number, "PUBLISH", channel) // its reply is lost
+		},
+	} {
+		w := newWorld(newGroup(tb), 8)
+		s := defaults(8)
+		s.drain, s.calm = second, 0
+		deaf := w.add(s)
+		w.runs(20*second, second)
+		next := w.add(s)
+		next.poll()
+		ask(w, deaf, next)
+		for range 14 { // granted checks that the owner's deadline has passed
+			w.passes(second)
+			next.polls()
+		}
+		require.Empty(tb, deaf.due, what)
+		w.passes(3 * second)
+		next.polls()
+		require.Len(tb, next.owns, 8, what)
+		w.audit()
+		w.drop()
+	}
 }

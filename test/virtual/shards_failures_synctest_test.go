@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/inspect"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/scripts"
 	"github.com/signalbox-go/signalbox/shards"
@@ -259,6 +260,34 @@ func TestACrashMovesTheShardsOfTheDeadAlone(t *testing.T) {
 			require.Equal(w, orphans, moves, "seed %d", seed)
 			l.requireSound()
 		})
+	}
+}
+
+// Guarantee 1: a limit of a drain, and an end by force, count from when the member can know of it. One that is cut off meanwhile has live
+// contexts.
+func TestAMemberThatDoesNotHearKeepsItsContexts(t *testing.T) {
+	t.Parallel()
+	for _, ask := range []func(w *fixture, deaf *shardMember){
+		func(*fixture, *shardMember) {},
+		func(w *fixture, _ *shardMember) {
+			require.NoError(w, inspect.Break(w.Context(), w.user().Session, "a", inspect.Shards))
+		},
+	} {
+		for away := 3 * time.Second; away < 16*time.Second; away += 4 * time.Second {
+			bubbleOfUsers(t, func(w *fixture) {
+				l := newShardLog(w)
+				a := l.member(shards.Count(16), 0, shards.DrainLimit(time.Second), shards.RebalanceDelay(0))
+				l.untilEven(16, a)
+				time.Sleep(20 * time.Second)
+				a.wire.goSilent()
+				ask(w, a)
+				b := l.member(shards.Count(16), 0, shards.DrainLimit(time.Second), shards.RebalanceDelay(0))
+				time.Sleep(away)
+				a.wire.heal()
+				l.untilEven(16, a, b)
+				l.requireSound()
+			})
+		}
 	}
 }
 

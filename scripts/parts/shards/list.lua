@@ -39,7 +39,7 @@ end
 local function list_members()
   local first, page = 0, redis.call('ZRANGE', ends, 0, most - 1, 'WITHSCORES')
   for n = 1, #page, 2 do
-    first = least(first, list_member(page[n], tonumber(page[n + 1])))
+    first = least(first, list_member(page[n], math.abs(page[n + 1])))
   end
   if state.names == 0 and state.next < state.count then -- shards that never had an owner
     unowned, unowned_since = unowned + state.count - state.next, least(unowned_since, first)

@@ -4,8 +4,8 @@
 -- shards/news
 -- What a member learns at its polls; and what its first poll does.
 --
--- uses     find_after, index, list_rows, named, now_us, read_requested, set_state, state
--- defines  begin_member, news_of, write_news
+-- uses     digits, find, find_after, index, list_rows, named, now, now_us, parse_row, read_requested, row_text, rows, set_state, state
+-- defines  begin_member, mark_heard, news_of, write_news
 local function begin_member(owner, member)
   set_state(owner, member, 'l')
   redis.call('ZADD', index, 0, 'c:' .. member.requested .. ':' .. owner)
@@ -19,6 +19,36 @@ local function begin_member(owner, member)
     state.quiet_end = now_us + 5 * calm_us
   end
   state.quiet = math.max(state.quiet, math.min(state.quiet_end, now_us + calm_us))
+end
+-- A poll says what news the member has read: the contexts of the shards that it was asked for have
+-- ended by then. From now on the limit of these drains counts, and not from when they were asked.
+local function mark_heard(owner, member, seen)
+  local first = find('a', 1)[1]
+  local asked = first and string.match(first, '^a:(%d+):')
+  local read = digits(math.min(seen, state.version))
+  if asked and asked <= read then
+    local start = '(n:' .. owner .. ':' .. member.seen .. ';'
+    if member.seen < asked then
+      start = '[n:' .. owner .. ':' .. asked
+    end
+    local finish = '(n:' .. owner .. ':' .. read .. ';'
+    local found = redis.call('ZRANGE', index, start, finish, 'BYLEX', 'LIMIT', 0, NEWS_PAGE)
+    local entries_heard, texts = {}, {}
+    list_rows(found, '^n:%d+:%d+:(.*)$', function(row, shard)
+      if row.state ~= 'o' and row.till == '0' then
+        row.till = now
+        entries_heard[#entries_heard + 1], entries_heard[#entries_heard + 2] = 0, 'h:' .. now .. ':' .. shard
+        texts[#texts + 1], texts[#texts + 2] = shard, row_text(row)
+      end
+      return ''
+    end)
+    if texts[1] then
+      redis.call('ZADD', index, unpack(entries_heard))
+      redis.call('HSET', rows, unpack(texts))
+    end
+    read = #found == NEWS_PAGE and string.match(found[NEWS_PAGE], '^n:%d+:(%d+):') or read
+  end
+  member.seen, member.is_dirty = read, true
 end
 local function write_news(row, shard)
   return row.version .. row.token .. row.state .. named(row, shard)

@@ -51,9 +51,10 @@ local function reap()
   if now_us < state.amnesty then
     return
   end
-  local before = '(' .. now
+  -- The end of a member that was ended by force is negative, so that no renewal finds it.
+  local after, before = '(-' .. now, '(' .. now
   while budget > 0 do
-    local owner = redis.call('ZRANGE', ends, '-inf', before, 'BYSCORE', 'LIMIT', 0, 1)[1]
+    local owner = redis.call('ZRANGE', ends, after, before, 'BYSCORE', 'LIMIT', 0, 1)[1]
     if not owner then
       return
     end

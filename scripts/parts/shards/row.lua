@@ -5,13 +5,14 @@
 -- leaves the set, or the set is replaced; f free; w free, and waits; g gone from the set. All that
 -- depends on a row, which is the index and the loads, is written by write_row and nowhere else.
 --
--- uses     change_load, concerned, index, is_changed, parse_row, read_member, rows, state
+-- uses     change_load, concerned, index, is_changed, parse_row, read_member, row_text, rows, state
 -- defines  entries, loads_of, new_row, read_row, wake_at, write_row
 
 -- The members of the index that a row has:
 --   n:<owner>:<version>:  what a member owns, by what it has not seen yet
 --   k:<owner>:<class><version>:  what it owns and was not asked for; class 0 is asked for last
 --   a:<version>:  asked for            p:<promised>:  promised
+--   h:<till>:  asked for, and its owner has heard that, if drains have a limit
 --   f:<version>:  free                 w:<till>:  waits
 --   g:<version>:  gone                 v:<version>:  each, for observers
 local function entries(shard, row)
@@ -26,6 +27,9 @@ local function entries(shard, row)
     list[#list + 1] = 'k:' .. row.owner .. ':' .. row.class .. row.version .. ':' .. shard
   elseif row.owner ~= NO_STAMP then
     list[#list + 1] = 'a:' .. row.version .. ':' .. shard
+    if row.till ~= '0' then
+      list[#list + 1] = 'h:' .. row.till .. ':' .. shard
+    end
   elseif row.state == 'w' then
     list[#list + 1] = 'w:' .. row.till .. ':' .. shard
   else
@@ -71,8 +75,7 @@ local function write_row(shard, row)
     redis.call('ZREM', index, unpack(row.had))
   end
   redis.call('ZADD', index, unpack(added))
-  local text = table.concat({row.state, row.owner, row.version, row.token, row.promised, row.class, row.losses, row.till, row.bans}, ' ')
-  redis.call('HSET', rows, shard, text)
+  redis.call('HSET', rows, shard, row_text(row))
   for n = 1, 2 do
     if counts[n] ~= row.counted[n] then
       change_load(row.counted[n], -1)

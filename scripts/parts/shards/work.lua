@@ -10,11 +10,12 @@
 -- uses     balance, budget, channel, concerned, find, grant_free, index, now_us, read_member, read_row, reap, release_shard, replace_set, rows, save, state, verb
 -- defines  end_drains, finish, forget_names, is_unfinished, work
 
--- Drains that took longer than the limit end without their owner.
+-- Drains that took longer than the limit end without their owner. The limit counts from when the
+-- owner has heard that it was asked. One that does not hear it has its lease.
 local function end_drains()
   while state.drain > 0 and budget > 0 do
-    local first = find('a', 1)[1]
-    local since, shard = string.match(first or '', '^a:(%d+):(.*)$')
+    local first = find('h', 1)[1]
+    local since, shard = string.match(first or '', '^h:(%d+):(.*)$')
     if not first or now_us - tonumber(since) <= state.drain then
       return
     end
