@@ -71,13 +71,16 @@ func ParseURL(url string) (rueidis.ClientOption, error) {
 // copy of o (see Tune), and makes a client of it, which Close closes. Modules goredis and valkeygo make such options of
 // those of other clients.
 //
-// It returns ErrBadOption if o names no server.
+// It returns ErrBadOption if o names no server, or names something as no server accepts it.
 func DialWith(ctx context.Context, o rueidis.ClientOption, options ...SessionOption) (*Session, error) {
 	switch {
 	case ctx == nil:
 		return nil, fmt.Errorf("signalbox: dial: %w: the context is nil", ErrBadOption)
 	case len(o.InitAddress) == 0:
 		return nil, fmt.Errorf("signalbox: dial: %w: InitAddress is empty: name a server, host:port", ErrBadOption)
+	}
+	if err := wire.CheckNames(&o); err != nil {
+		return nil, fmt.Errorf("signalbox: dial: %w", err)
 	}
 	contact := wire.NewDialRecorder(&o)
 	tune(&o, contact.Dial)

@@ -64,14 +64,38 @@ func TestDialWithTheOptionsOfTheClient(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, locktest.Must(t, reentrant.New(s, "a").Lock).Unlock())
 	require.NoError(t, s.Close(t.Context()))
-	for _, err := range []error{
-		second(signalbox.DialWith(t.Context(), rueidis.ClientOption{})), second(signalbox.DialWith(nil, options)), //nolint:staticcheck // nil is tested
-	} {
-		require.ErrorIs(t, err, signalbox.ErrBadOption)
-	}
 }
 
-func second(_ *signalbox.Session, err error) error { return err }
+// P10: what no server accepts is an error before anything is sent, and names the option.
+func TestDialWithRefusesWhatNoServerHas(t *testing.T) {
+	t.Parallel()
+	_, err := signalbox.DialWith(nil, rueidis.ClientOption{InitAddress: []string{"127.0.0.1:1"}}) //nolint:staticcheck // nil is tested
+	require.ErrorIs(t, err, signalbox.ErrBadOption)
+	at := func(address string) rueidis.ClientOption { return rueidis.ClientOption{InitAddress: []string{address}} }
+	named := func(name, sentinel string) rueidis.ClientOption {
+		o := at("127.0.0.1:1")
+		o.ClientName, o.Sentinel.ClientName = name, sentinel
+		return o
+	}
+	for _, c := range []struct {
+		options rueidis.ClientOption
+		text    string
+	}{
+		{rueidis.ClientOption{}, "InitAddress is empty"},
+		{at("127.0.0.1"), `InitAddress, "127.0.0.1", is not host:port`},
+		{at("127.0.0.1:"), "is not host:port"},
+		{at("127.0.0.1:0"), "is not host:port"},
+		{at("127.0.0.1:99999"), "is not host:port"},
+		{at("redis://:zecret@127.0.0.1:1"), "a URL is for Dial"},
+		{named("my service", ""), "ClientName (client_name in a URL) has a blank"},
+		{named("", "a\nb"), "Sentinel.ClientName"},
+	} {
+		_, err := signalbox.DialWith(t.Context(), c.options)
+		require.ErrorIs(t, err, signalbox.ErrBadOption, c.text)
+		require.ErrorContains(t, err, c.text)
+		require.NotContains(t, err.Error(), "zecret")
+	}
+}
 
 // P10: no server at all is an error of Dial, which says where none was found.
 func TestDialReportsThatNoServerListens(t *testing.T) {
@@ -166,6 +190,9 @@ func TestDialBySentinels(t *testing.T) {
 		require.ErrorContains(t, err, want.text, address)
 		require.NotContains(t, err.Error(), "zecret")
 	}
+	watcher.MustDo(t, "SENTINEL", "MONITOR", "unreachable", "127.0.0.1", "1", "1") // as inside of a network of containers
+	_, err = signalbox.Dial(t.Context(), as(watcher, "", "master_set=unreachable"))
+	require.ErrorContains(t, err, "the primary that the sentinels name: dial tcp 127.0.0.1:1: connect: connection refused (if the address cannot be reached")
 }
 
 // A server whose certificate has an authority of its own is dialled by URL alone, and so is one

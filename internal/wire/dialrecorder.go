@@ -113,6 +113,16 @@ func (r *DialRecorder) hostOf(a *dialAttempt) string {
 	return "the server " + a.address
 }
 
+// unreachable explains that no connection could be made. The error has the address. Behind sentinels that is one which nobody
+// configured here, such as one inside of a network of containers.
+func (r *DialRecorder) unreachable(last *dialAttempt, err error) error {
+	if r.options.Sentinel.MasterSet == "" || slices.Contains(r.options.InitAddress, last.address) {
+		return Explain(err)
+	}
+	return fmt.Errorf("the primary that the sentinels name: %w (if the address cannot be reached from here, set the announced address of "+
+		"servers and sentinels)", Explain(err))
+}
+
 // Explain returns an error that says which host is meant, what is wrong, and what to do, for an error of the first
 // attempts. It may connect once more, to find out whether a port speaks TLS.
 func (r *DialRecorder) Explain(ctx context.Context, err error) error {
@@ -123,8 +133,10 @@ func (r *DialRecorder) Explain(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, rueidis.ErrNoSlot):
 		return fmt.Errorf("%w: the cluster serves not all slots, redis-cli --cluster check lists them: %w", errs.ErrRefused, err)
-	case len(attempts) == 0, errors.As(err, &network) && network.Op == "dial":
-		return Explain(err) // its text has the address
+	case len(attempts) == 0:
+		return Explain(err)
+	case errors.As(err, &network) && network.Op == "dial":
+		return r.unreachable(attempts[len(attempts)-1], err)
 	}
 	host := r.hostOf(attempts[len(attempts)-1])
 	if credentials := new(credentialsError); errors.As(err, &credentials) {
