@@ -14,20 +14,43 @@ import (
 type grantListener struct {
 	registry *Registry
 	channel  string
-	queues   int // the number of queues that use the listener; guarded by the mutex of the Registry
+
+	// The mutex of the Registry guards the next two.
+
+	queues int    // the number of queues that use the listener
+	only   *Queue // the queue that uses the listener, as in a cluster; nil if others did, too
 
 	dispatch.Subscription // has its own mutex
 }
 
-// listenerLocked returns the listener of a channel and counts a queue in.
-func (r *Registry) listenerLocked(channel string) *grantListener {
+// listenerLocked returns the listener of a channel and counts q in.
+func (r *Registry) listenerLocked(channel string, q *Queue) *grantListener {
 	listener := r.mu.listeners[channel]
 	if listener == nil {
-		listener = &grantListener{registry: r, channel: channel}
+		listener = &grantListener{registry: r, channel: channel, only: q}
 		r.mu.listeners[channel] = listener
+	} else {
+		listener.only = nil
 	}
 	listener.queues++
 	return listener
+}
+
+// queuesLocked yields the queues that use the listener. Thousands of queues with a listener each are not searched for it.
+func (l *grantListener) queuesLocked() iter.Seq[*Queue] {
+	return func(yield func(*Queue) bool) {
+		if l.only != nil {
+			if l.only.listener == l {
+				yield(l.only)
+			}
+			return
+		}
+		for _, q := range l.registry.mu.queues {
+			if q.listener == l && !yield(q) {
+				return
+			}
+		}
+	}
 }
 
 // removeQueueLocked counts a queue out. It returns true if that was the last queue: then l is to be closed.
@@ -46,8 +69,8 @@ func (l *grantListener) OnSubscribed() {
 	registry := l.registry
 	registry.mu.Lock()
 	defer registry.mu.Unlock()
-	for _, q := range registry.mu.queues {
-		if q.listener == l && q.pendingSent > 0 {
+	for q := range l.queuesLocked() {
+		if q.pendingSent > 0 {
 			q.pollLocked()
 		}
 	}
@@ -59,10 +82,8 @@ func (l *grantListener) OnUnsubscribed() {
 	registry := l.registry
 	registry.mu.Lock()
 	defer registry.mu.Unlock()
-	for _, q := range registry.mu.queues {
-		if q.listener == l {
-			q.hastenPollLocked()
-		}
+	for q := range l.queuesLocked() {
+		q.hastenPollLocked()
 	}
 }
 

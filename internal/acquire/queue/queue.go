@@ -133,7 +133,7 @@ func (q *Queue) listen() {
 	registry := q.registry
 	registry.mu.Lock()
 	if q.listener == nil {
-		q.listener = registry.listenerLocked(q.keys.Channel + registry.session.ID())
+		q.listener = registry.listenerLocked(q.keys.Channel+registry.session.ID(), q)
 	}
 	listener := q.listener
 	registry.mu.Unlock()

@@ -78,6 +78,27 @@ func TestPossiblyGrantedAttemptsAreAllListedFirst(t *testing.T) {
 	require.Empty(t, q.listLocked())
 }
 
+// P7: a listener of one queue finds it among thousands without a search, and one of several finds those that still use it.
+func TestListenerFindsItsQueues(t *testing.T) {
+	t.Parallel()
+	registry := &Registry{}
+	registry.mu.listeners = make(map[string]*grantListener)
+	registry.mu.queues = make(map[string]*Queue)
+	listen := func(name, channel string) *Queue {
+		q := &Queue{registry: registry}
+		q.listener = registry.listenerLocked(channel, q)
+		registry.mu.queues[name] = q
+		return q
+	}
+	alone := listen("alone", "x")
+	clear(registry.mu.queues)
+	require.Equal(t, []*Queue{alone}, slices.Collect(alone.listener.queuesLocked()), "not by a search")
+	one, other, left := listen("one", "y"), listen("other", "y"), listen("left", "y")
+	left.listener = nil
+	require.ElementsMatch(t, []*Queue{one, other}, slices.Collect(one.listener.queuesLocked()))
+	require.False(t, one.listener.removeQueueLocked())
+}
+
 // P2: a heartbeat is known until its life is over by our clocks, and is never changed.
 func TestHeartbeatPaysForItsOwnLife(t *testing.T) {
 	t.Parallel()
