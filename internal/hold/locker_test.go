@@ -123,6 +123,7 @@ func sentinels() map[string]struct {
 		"ErrRoundLost":     {errs.ErrRoundLost, false},
 		"ErrStale":         {errs.ErrStale, false},
 		"ErrTooLarge":      {errs.ErrTooLarge, false},
+		"ErrUnsupported":   {errs.ErrUnsupported, false},
 	}
 }
 
