@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -16,7 +17,7 @@ import (
 )
 
 // notices writes what lasts, and what no call returns, to standard error: a line when it begins, which says what to do, and one when
-// it is over. It is the log of the command's session.
+// it is over. It is the log of the command's session, and takes the lines of jobs.
 //
 // Lines are written on a goroutine that runs while there are lines: a pipe that no process reads holds up no connection and no
 // renewal.
@@ -42,6 +43,18 @@ const (
 	// logSubject is the subject of the session's log.
 	logSubject = "log"
 )
+
+// unbroken is standard error for lines that are not worth the process: if it is a pipe that was closed, a write has an error and no
+// signal.
+type unbroken struct{ file *os.File }
+
+// Write implements io.Writer.
+func (u unbroken) Write(b []byte) (int, error) {
+	broken := make(chan os.Signal, 1)
+	notify(broken, syscall.SIGPIPE)
+	defer signal.Stop(broken)
+	return u.file.Write(b)
+}
 
 func newNotices(out io.Writer) *notices {
 	n := new(notices)
@@ -96,9 +109,19 @@ func (n *notices) release() {
 	n.startLocked()
 }
 
+// Write implements io.Writer for whole lines, such as those of a job, which must not wait for the reader of a pipe.
+func (n *notices) Write(lines []byte) (int, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for line := range strings.Lines(string(lines)) {
+		n.writeLocked(line)
+	}
+	return len(lines), nil
+}
+
 func (n *notices) writeLocked(line string) {
 	if len(n.mu.waiting) < mostLines {
-		n.mu.waiting = append(n.mu.waiting, "signalbox: "+printable(strings.Join(strings.Fields(strings.TrimPrefix(line, "signalbox: ")), " ")))
+		n.mu.waiting = append(n.mu.waiting, oneLine(errors.New(line)))
 	}
 	n.startLocked()
 }
@@ -110,10 +133,6 @@ func (n *notices) startLocked() {
 	}
 	n.mu.written = make(chan struct{})
 	go func() {
-		// A pipe that is closed must not end this process.
-		broken := make(chan os.Signal, 1)
-		notify(broken, syscall.SIGPIPE)
-		defer signal.Stop(broken)
 		for n.writeNext() {
 		}
 	}()

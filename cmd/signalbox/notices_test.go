@@ -5,9 +5,13 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"io"
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -48,6 +52,28 @@ func TestSessionLogIsALineWhenItBeginsAndOneAtItsEnd(t *testing.T) {
 
 	slog.New(sessionLog{n, false}).Warn("signalbox: the server is away", "error", reason, "do", "check it")
 	require.Empty(t, said(n), "the command says it")
+}
+
+// A pipe that no process reads holds up no job: its lines wait, and the end of the command does so for a second.
+func TestNoticesDoNotWaitForTheirReader(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		read, pipe := io.Pipe()
+		n := newNotices(pipe)
+		_, err := fmt.Fprintln(n, "signalbox: run: a line")
+		require.NoError(t, err)
+		n.begin("a", "x", "another")
+		begun := time.Now()
+		n.flush()
+		require.Equal(t, flushTimeout, time.Since(begun))
+		buffer := make([]byte, 100)
+		for _, line := range []string{"signalbox: run: a line\n", "signalbox: another\n"} {
+			size, err := read.Read(buffer)
+			require.NoError(t, err)
+			require.Equal(t, line, string(buffer[:size]))
+		}
+		n.flush()
+	})
 }
 
 // A view that has the whole terminal is not written over.

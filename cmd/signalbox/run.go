@@ -60,6 +60,8 @@ const (
 
 // runFlags are the flags of run.
 type runFlags struct {
+	server *serverFlags
+
 	wait      waitLimit
 	conflict  uint8
 	quiet     bool
@@ -78,14 +80,14 @@ type runFlags struct {
 }
 
 func newRun(s *serverFlags) *cobra.Command {
-	f := new(runFlags)
+	f := &runFlags{server: s}
 	cmd := &cobra.Command{
 		Use:     "run [flags] NAME [--] COMMAND [ARGUMENT...]",
 		GroupID: groupLock,
 		Short:   "Hold a lock while a program runs",
 		Long:    runHelp,
 		Example: runExample,
-		Args:    func(cmd *cobra.Command, args []string) error { return f.check(cmd, args, s) },
+		Args:    f.check,
 	}
 	flags := cmd.Flags()
 	flags.SetInterspersed(false) // those of COMMAND are its own
@@ -104,7 +106,7 @@ func newRun(s *serverFlags) *cobra.Command {
 }
 
 // check reports what is wrong with the command line.
-func (f *runFlags) check(cmd *cobra.Command, args []string, s *serverFlags) error {
+func (f *runFlags) check(cmd *cobra.Command, args []string) error {
 	flags := cmd.Flags()
 	var err error
 	if f.name, f.command, err = splitCommand(cmd, args); err != nil {
@@ -113,7 +115,7 @@ func (f *runFlags) check(cmd *cobra.Command, args []string, s *serverFlags) erro
 	if !flags.Changed("grace") {
 		f.grace = min(defaultGrace, f.lease/graceShare)
 	}
-	f.layout, _ = s.layout.chosen()
+	f.layout, _ = f.server.layout.chosen()
 	switch {
 	case flags.Changed("permits") && !flags.Changed("capacity"):
 		return badUsage("-n is the number of permits, and needs --capacity; to fail at once if the lock is held, use -w 0")
@@ -173,7 +175,7 @@ func (f *runFlags) run(cmd *cobra.Command, session *signalbox.Session, _ []strin
 	j := &job{
 		title: fmt.Sprintf("run %q", name), path: path, command: command, lease: lease, acquired: time.Now(),
 		env:       []string{"SIGNALBOX_NAME=" + name, tokenVariable(lease)},
-		reacquire: lock.reacquire, min: f.min, grace: f.grace, stderr: cmd.ErrOrStderr(),
+		reacquire: lock.reacquire, min: f.min, grace: f.grace, stderr: f.server.notices,
 	}
 	return j.run(cmd.Context())
 }

@@ -29,12 +29,13 @@ labels and the values of leaders. On loopback it serves only requests for a loop
 read it through a browser.
 
 Nothing can be broken through it, unless --allow-break is set: then a form asks for the token in
-$` + envBreakToken + `, or in the file that --break-token-file names. The token has 16 characters or more.
+$` + envBreakToken + `, or in the file that --break-token-file or $` + envBreakTokenFile + ` names. The token has 16 characters or more.
 
 It ends at SIGINT, SIGTERM, SIGQUIT or SIGHUP, and reads files with secrets anew by itself.`
 
 const (
-	envBreakToken = "SIGNALBOX_BREAK_TOKEN"
+	envBreakToken     = "SIGNALBOX_BREAK_TOKEN"
+	envBreakTokenFile = "SIGNALBOX_BREAK_TOKEN_FILE"
 	// shortestToken is the least length of a token.
 	shortestToken = 16
 )
@@ -77,7 +78,8 @@ func newServe(s *serverFlags) *cobra.Command {
 	cmd.Flags().StringVar(&f.listen, "listen", "127.0.0.1:7290", "`address` to listen on")
 	durationVar(cmd.Flags(), &f.every, "every", 5*time.Second, "how old holders and waiters may be, and how often the page reloads")
 	cmd.Flags().BoolVar(&f.allowBreak, "allow-break", false, "offer to break locks to a client that has the token")
-	cmd.Flags().StringVar(&f.tokenFile, "break-token-file", "", "`file` with the token, if it is not in $"+envBreakToken)
+	cmd.Flags().StringVar(&f.tokenFile, "break-token-file", os.Getenv(envBreakTokenFile), "`file` with the token, if it is not in $"+envBreakToken+" ($"+envBreakTokenFile+")")
+	cmd.Flags().Lookup("break-token-file").DefValue = "" // no value of the environment is in the help
 	cmd.RunE = s.watching(f.run)
 	return cmd
 }

@@ -58,7 +58,7 @@ const closeGrace = time.Second
 
 // addServerFlags adds the flags that every command has which asks a server.
 func addServerFlags(flags *pflag.FlagSet) *serverFlags {
-	s := &serverFlags{notices: newNotices(os.Stderr)}
+	s := &serverFlags{notices: newNotices(unbroken{os.Stderr})}
 	flags.StringVar(&s.url, "redis", os.Getenv(envURL), "`URL` of the server; better in $"+envURL+" if it has a password")
 	flags.StringVar(&s.user, "user", os.Getenv(envUser), "`name` of the ACL user ($"+envUser+")")
 	flags.StringVar(&s.passwordFile, "password-file", os.Getenv(envPasswordFile), "`file` with the password, if it is not in $"+envPassword+" ($"+envPasswordFile+")")

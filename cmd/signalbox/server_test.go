@@ -199,6 +199,41 @@ func TestRotatedPasswordIsReadAnew(t *testing.T) {
 	}
 }
 
+// The client takes the password at the sentinels once. Connections that it makes later have the one of then.
+func TestRotatedPasswordOfSentinelsIsReadAnew(t *testing.T) {
+	t.Parallel()
+	redistest.Slow(t, "sentinels take seconds to start")
+	sentinel := redistest.StartSentinel(t)
+	file := filepath.Join(t.TempDir(), "password")
+	rotate := func(password string) {
+		require.NoError(t, os.WriteFile(file, []byte(password+"\n"), 0o600))
+		for _, s := range sentinel.Sentinels() {
+			s.MustDo(t, "ACL", "SETUSER", "watch", "on", "resetpass", ">"+password, "allchannels", "+@all")
+			s.MustDo(t, "CLIENT", "KILL", "USER", "watch")
+		}
+	}
+	connected := func() {
+		t.Helper()
+		redistest.Await(t, "a connection to a sentinel", func() bool {
+			return slices.ContainsFunc(sentinel.Sentinels(), func(s *redistest.Server) bool {
+				all, isText := s.MustDo(t, "CLIENT", "LIST").(string)
+				return isText && strings.Contains(all, " user=watch ")
+			})
+		})
+	}
+	rotate("first")
+	p := start(t, sentinel.Sentinels()[0].URL(), "--sentinel-master", redistest.MasterSet, "--sentinel-user", "watch", "--sentinel-password-file", file,
+		"run", "a", "--", "sh", "-c", "echo in; cat")
+	p.line()
+	for _, password := range []string{"second", "third"} {
+		connected()
+		rotate(password)
+	}
+	connected()
+	p.stdin.Close()
+	p.ended(0)
+}
+
 func TestFlagsNameEveryTopology(t *testing.T) {
 	t.Parallel()
 	secure := redistest.Start(t, redistest.WithTLS())

@@ -44,6 +44,8 @@ const youngest, youngGrace = 12 * time.Second, time.Second
 
 // shardsServeFlags are the flags of shards serve.
 type shardsServeFlags struct {
+	server *serverFlags
+
 	count  int
 	names  []string
 	value  string
@@ -58,7 +60,7 @@ type shardsServeFlags struct {
 }
 
 func newShardsServe(s *serverFlags) *cobra.Command {
-	f := new(shardsServeFlags)
+	f := &shardsServeFlags{server: s}
 	cmd := &cobra.Command{
 		Use:   "serve [flags] NAME [--] COMMAND [ARGUMENT...]",
 		Short: "Run a program for each shard that this member owns",
@@ -135,7 +137,7 @@ func (f *shardsServeFlags) run(cmd *cobra.Command, session *signalbox.Session, _
 	defer programs.close()
 	group := shards.New(session, f.group, f.set(), shards.Value(f.value), shards.Weight(f.weight), shards.Limit(f.limit), signalbox.WithRenewedLease(f.lease))
 	err = group.Run(ctx, func(ctx context.Context, s shards.Shard) error {
-		j := f.jobOf(cmd, s, path)
+		j := f.jobOf(s, path)
 		err := f.serve(ctx, j, programs, signals)
 		if err != nil && ctx.Err() == nil {
 			j.warn(err.Error())
@@ -149,11 +151,11 @@ func (f *shardsServeFlags) run(cmd *cobra.Command, session *signalbox.Session, _
 }
 
 // jobOf returns the job of a shard.
-func (f *shardsServeFlags) jobOf(cmd *cobra.Command, s shards.Shard, path string) *job {
+func (f *shardsServeFlags) jobOf(s shards.Shard, path string) *job {
 	owned := &ownedShard{s, time.Now(), f.grace}
 	return &job{
 		title: fmt.Sprintf("shard %q of %q", s.Name(), f.group), path: path, command: f.command, lease: owned, grace: f.grace,
-		keeps: "the shard is released when they have ended", stderr: cmd.ErrOrStderr(),
+		keeps: "the shard is released when they have ended", stderr: f.server.notices,
 		env: []string{
 			"SIGNALBOX_GROUP=" + f.group, "SIGNALBOX_SHARD=" + s.Name(), "SIGNALBOX_INDEX=" + strconv.Itoa(s.Index()),
 			"SIGNALBOX_COUNT=" + strconv.Itoa(s.Count()), tokenVariable(owned),
