@@ -195,8 +195,10 @@ func (l sessionLog) Handle(_ context.Context, r slog.Record) error {
 		is[a.Key] = a.Value.String()
 		switch a.Key {
 		case "events", "for", "after":
-		case "error", "do":
+		case "error":
 			more += ": " + is[a.Key]
+		case "do":
+			more += "; " + is[a.Key]
 		default:
 			line += fmt.Sprintf(", %s %s", a.Key, is[a.Key])
 		}

@@ -43,7 +43,7 @@ func TestSessionLogIsALineWhenItBeginsAndOneAtItsEnd(t *testing.T) {
 		log.Warn("signalbox: it evicts", "maxmemory-policy", "allkeys-lru")
 	}
 	require.Equal(t, []string{
-		`signalbox: the server is away: dial tcp: refused by \x1b[2J: check it`, "signalbox: a right is missing: NOPERM: grant it",
+		`signalbox: the server is away: dial tcp: refused by \x1b[2J; check it`, "signalbox: a right is missing: NOPERM; grant it",
 	}, said(n))
 	log.Info("signalbox: the server is back", "after", "7s", "events", 9)
 	log.Info("signalbox: messages arrive again", "events", 1)

@@ -62,10 +62,12 @@ func TestGroupsOfShardsAreSeen(t *testing.T) {
 	see("shards end orders nobody", 1)
 	see("shards end orders "+s.ID(), 0)
 	require.NoError(t, locktest.IgnoreUnconfirmed(member.Leave(locktest.Context(t))))
-	redistest.Await(t, "no member", func() bool {
-		text, code := output(t, server.URL(), "shards", "ls")
+	if !redistest.PollUntil(redistest.Patience, func() bool {
+		text, code = output(t, server.URL(), "shards", "ls")
 		return text == "" && code == 0
-	})
+	}) {
+		require.Fail(t, "a member is left", "code %d: %s", code, text)
+	}
 	for _, args := range [][]string{{"shards"}, {"shards", "who"}, {"shards", "move", "a", "b"}, {"shards", "end", "a"}, {"shards", "nothing"}} {
 		start(t, server.URL(), args...).ended(2, "")
 	}
