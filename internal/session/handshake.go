@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"sync/atomic"
 
 	"golang.org/x/sync/singleflight"
 
@@ -24,14 +25,20 @@ type handshakes struct {
 	calls  singleflight.Group
 	ctx    context.Context //nolint:containedctx // the context of the calls; ends at Close
 	cancel context.CancelFunc
+
+	versions atomic.Uint64 // what wire.VersionChanges returned before the last hello that succeeded, and first when the session was made
 }
 
-func (h *handshakes) init() { h.ctx, h.cancel = context.WithCancel(context.Background()) }
+func (h *handshakes) init() {
+	h.ctx, h.cancel = context.WithCancel(context.Background())
+	h.versions.Store(wire.VersionChanges())
+}
 
 // Handshake makes sure that the server's time is known, and that the server is new enough. One
-// round trip, the first time; key routes it. It returns at once when ctx ends.
+// round trip, the first time and when a server of another version is met; key routes it. It returns
+// at once when ctx ends.
 func (s *Session) Handshake(ctx context.Context, key string) error {
-	if s.Clock.Known() {
+	if s.isGreeted() {
 		return nil
 	}
 	if err := ctx.Err(); err != nil {
@@ -57,11 +64,18 @@ func (s *Session) HandshakeInCluster(ctx context.Context, key string) {
 	}
 }
 
+// isGreeted reports whether a handshake has succeeded, and no server has named another version since. An older one may have taken
+// over the address.
+func (s *Session) isGreeted() bool {
+	return s.Clock.Known() && s.handshakes.versions.Load() == wire.VersionChanges()
+}
+
 // hello asks the server for its time and more.
 func (s *Session) hello(key string) error {
-	if s.Clock.Known() {
+	if s.isGreeted() {
 		return nil // a call ended after the caller read the clock and before it joined
 	}
+	versions := wire.VersionChanges()
 	reply, err := s.Runner.Run(s.handshakes.ctx, wire.Call{Script: scripts.SessionHello, Keys: []string{key}})
 	switch {
 	case err != nil && s.handshakes.ctx.Err() != nil:
@@ -73,10 +87,11 @@ func (s *Session) hello(key string) error {
 	case reply.Int(0) == 0:
 		return fmt.Errorf("%w: Redis 6.2 is the oldest that works", errs.ErrOldServer)
 	}
-	if reply.Int(4) == 0 {
+	if reply.Int(4) == 0 && !s.Clock.Known() { // later there are subscriptions
 		s.Dispatch.DisableShardedChannels() // before any caller that waits for this continues
 	}
 	s.warnOfEviction(reply.Text(2), reply.Text(3)) // before the time is known: callers then pass Handshake, and may call Close
 	s.Clock.Observe(s.Runner.Slot(key), reply.Stamp(1), clock.Now())
+	s.handshakes.versions.Store(versions)
 	return nil
 }

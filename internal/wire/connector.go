@@ -3,6 +3,7 @@
 package wire
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -181,6 +182,32 @@ func endedAt(addr string) *atomic.Uint64 {
 // EndedConnections returns how many connections for calls to an address ended without their client closing them. So
 // the next call uses another one, which may lead to another server.
 func EndedConnections(addr string) uint64 { return endedAt(addr).Load() }
+
+// versions has the version that the server of each address named last, and versionChanges counts how often one named another
+// version than the one before. They are for the whole process, as endedConnections is.
+//
+//nolint:gochecknoglobals // see above
+var (
+	versions       sync.Map
+	versionChanges atomic.Uint64
+)
+
+// VersionChanges returns a number that changes when an address leads to a server of another version than before. What a session
+// has learnt of its server by then may be over.
+func VersionChanges() uint64 { return versionChanges.Load() }
+
+// noteVersion records the version in a reply to HELLO.
+func (e *endpoint) noteVersion(hello []byte) {
+	_, rest, _ := bytes.Cut(hello, []byte("\r\nversion\r\n$"))
+	_, rest, _ = bytes.Cut(rest, []byte("\r\n"))
+	version, _, found := bytes.Cut(rest, []byte("\r\n"))
+	if !found {
+		return
+	}
+	if before, known := versions.Swap(e.addr, string(version)); known && before != string(version) {
+		versionChanges.Add(1)
+	}
+}
 
 // attemptLimit bounds the attempts to connect in a second.
 type attemptLimit struct {

@@ -92,6 +92,7 @@ func (c *conn) readHelloLocked(found string) string {
 	reply := c.mu.replies.text
 	first := !c.mu.accepted
 	c.acceptLocked()
+	c.endpoint.noteVersion(reply)
 	if bytes.Contains(reply, []byte("mode\r\n$7\r\ncluster")) {
 		c.mu.clusterMember = true
 	}

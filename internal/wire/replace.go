@@ -131,9 +131,11 @@ func (c *conn) makeNext(ctx context.Context, requests []greetingRequest) error {
 		}
 		requests = withCredentials(requests, now)
 	}
-	if _, err = greet(next, requests); err != nil {
+	hello, err := greet(next, requests)
+	if err != nil {
 		return withFault(err, fault)
 	}
+	e.noteVersion(hello)
 	if asks {
 		c.mu.Lock()
 		c.mu.given = now

@@ -21,6 +21,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/election"
 	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/scripts"
 	"github.com/signalbox-go/signalbox/shards"
 )
 
@@ -226,4 +227,46 @@ func (b *busySession) requireOver(newcomer *signalbox.Session) {
 	require.NoError(b, (<-b.granted).Unlock())
 	require.Less(b, time.Since(released), 10*time.Millisecond, "by a message")
 	require.NoError(b, b.held.Unlock())
+}
+
+// An older server that takes over the address is found by the version that it names, and the error says so. When the address leads
+// back, calls succeed again.
+func TestAnOlderServerThatTakesOverIsNamed(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(f *fixture) {
+		a := f.movingAddress()
+		defer func() {
+			for _, end := range slices.Backward(f.ends) {
+				end()
+			}
+		}()
+		a.next.Server().SetPreHook(func(c *server.Peer, command string, args ...string) bool {
+			switch {
+			case command == "HELLO":
+				c.WriteRaw("*4\r\n$5\r\nproto\r\n:2\r\n$7\r\nversion\r\n$5\r\n5.0.7\r\n")
+			case strings.HasPrefix(command, "EVAL") && (args[0] == scripts.SessionHello.SHA1 || args[0] == scripts.SessionHello.Source):
+				c.WriteRaw("*2\r\n:0\r\n$16\r\n1795246514376753\r\n")
+			default:
+				return false
+			}
+			return true
+		})
+		s := a.session(nil, quiet)
+		try := func() error { return locked(f.Context(), s) }
+		lasting := func(want error) {
+			for until := time.Now().Add(20 * time.Second); time.Now().Before(until); time.Sleep(100 * time.Millisecond) {
+				if err := try(); errors.Is(err, want) || err == nil && want == nil {
+					return
+				}
+			}
+			require.ErrorIs(f, try(), want)
+		}
+		lasting(nil)
+		a.moved.Store(true)
+		lasting(signalbox.ErrOldServer)
+		require.ErrorIs(f, try(), signalbox.ErrOldServer)
+		a.moved.Store(false)
+		lasting(nil)
+		require.NoError(f, try())
+	})
 }
