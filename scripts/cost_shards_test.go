@@ -18,7 +18,7 @@ func shardKeys() []string {
 
 // shardJoin is a join of a group of n shards, which have names if n is 0.
 func shardJoin(id string, n int) []any {
-	return []any{id, later, 60 * second, 1, mostShards, n, 0, 2 * second, 0, 0, "", label, "address"}
+	return []any{id, later, 60 * second, 1, mostShards, n, 0, 2 * second, 0, 0, "", label, "address", "l", n, ""}
 }
 
 // The numbers of the members that join first and next.

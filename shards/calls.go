@@ -45,6 +45,10 @@ func (noGroupError) Error() string {
 // Unwrap returns ErrNotHeld.
 func (noGroupError) Unwrap() error { return errs.ErrNotHeld }
 
+// errLostGroup is logged when the server has lost the group.
+var errLostGroup = fmt.Errorf("%w: the server lost the data of the group. Its members set again what they know: the count, weights, values, and the names of "+
+	"shards that had an owner", errs.ErrLostGone)
+
 // call returns a call of a script of this group.
 func (g *Group) call(script *scripts.Script, args ...string) wire.Call {
 	return wire.Call{Script: script, Keys: g.keys, Args: args}
@@ -72,10 +76,19 @@ func (g *Group) observe(reply *wire.Reply) error {
 	case wire.Foreign:
 		return fmt.Errorf("%w: the key is not a group's", errs.ErrWrongKind)
 	case wire.OtherCapacity:
-		return &MismatchError{Want: g.set.count, Have: int(reply.Int(1))}
+		return g.mismatch(reply)
 	default:
 		return nil
 	}
+}
+
+// mismatch returns the error of a reply that says which set the group has: a count, and whether that is one of names.
+func (g *Group) mismatch(reply *wire.Reply) error {
+	have := int(reply.Int(1))
+	if reply.Int(2) == 1 {
+		have = 0
+	}
+	return &MismatchError{Want: g.set.count, Have: have}
 }
 
 func micros(d time.Duration) string { return strconv.FormatInt(d.Microseconds(), 10) }
@@ -91,30 +104,33 @@ func flag(set bool) string { //nolint:revive // an argument, not a switch
 type joinReply struct {
 	number string        // the name of the member at the server
 	life   time.Duration // how long its lease lasts
-	count  int           // how many shards the set has; 0 if it has names
-	digest string        // the digest of the names; "" if the server has no names yet
+	count  int           // how many shards the set has
+	// restored says that the server had lost the group: it has the count again, and names come from those that had them.
+	restored bool
 }
 
-// joinCall returns the call that joins. old is the number of the membership that was lost before, or "".
+// joinCall returns the call that joins, with all that the member has said before. old is the number of the membership that was lost
+// before, or "".
 func (m *Member) joinCall(id, old string, desired settings) wire.Call {
 	g := m.group
 	o := &g.options
 	return g.call(scripts.ShardsJoin,
 		id, g.notAfter(), micros(g.base.Terms.Lease), strconv.Itoa(max(desired.weight, 1)), strconv.Itoa(o.Limit), strconv.Itoa(g.set.count),
 		flag(g.set.exact), micros(o.RebalanceDelay), strconv.Itoa(o.Moves), micros(o.DrainLimit), old, g.base.Session.Settings.Label, desired.value,
+		desired.mode(), g.wish, desired.known,
 	)
 }
 
 func (g *Group) readJoin(reply *wire.Reply) (joinReply, error) {
 	if reply.Code() == wire.OtherCapacity {
-		return joinReply{}, &MismatchError{Want: g.set.count, Have: int(reply.Int(1))}
+		return joinReply{}, g.mismatch(reply)
 	}
 	if reply.Code() == wire.Done {
 		if reply.Stamp(1) == 0 || reply.Stamp(2) == 0 || reply.Int(3) <= 0 {
 			return joinReply{}, wire.ErrUnreadable
 		}
 		g.base.Session.Clock.Observe(g.slot, reply.Stamp(2), clock.Now())
-		return joinReply{reply.Text(1), time.Duration(reply.Int(3)) * time.Microsecond, int(reply.Int(4)), reply.Text(5)}, nil
+		return joinReply{reply.Text(1), time.Duration(reply.Int(3)) * time.Microsecond, int(reply.Int(4)), reply.Int(5) == 1}, nil
 	}
 	if err := g.observe(reply); err != nil {
 		return joinReply{}, err
@@ -127,6 +143,8 @@ type pollReply struct {
 	life  time.Duration
 	more  bool
 	count int
+	known string // what a join says of the group if the server loses it
+	asked bool   // this member is to send the names of its set, which all members wish
 	news  []newsEntry
 }
 
@@ -155,7 +173,7 @@ func readPoll(reply *wire.Reply) (p pollReply, err error) {
 	if reply.Int(2) <= 0 {
 		return pollReply{}, wire.ErrUnreadable
 	}
-	p = pollReply{life: time.Duration(reply.Int(2)) * time.Microsecond, more: reply.Int(3) == 1, count: int(reply.Int(4))}
+	p = pollReply{life: time.Duration(reply.Int(2)) * time.Microsecond, more: reply.Int(3) == 1, count: int(reply.Int(4)), known: reply.Text(6), asked: reply.Int(7) == 1}
 	for text := reply.Text(5); text != ""; {
 		var e newsEntry
 		if e, text, err = readNews(text); err != nil {

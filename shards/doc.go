@@ -64,7 +64,7 @@
 //	reply or message lost              a second more
 //	server away for half a lease       nothing: shards stay
 //	server away for longer             ErrLost; functions drain, the member joins again, shards are granted anew
-//	server lost its data               ErrLost within a second; granted anew after 2 s
+//	server lost its data, or a key     ErrLost within a second; granted anew after 2 s, in the set that it had
 //	member killed                      its shards move after its lease and a second
 //	process stopped, and resumed       the first Err returns ErrLost
 //	function hangs when it must stop   its shard stays, promised to the next owner; Health says so after a minute

@@ -147,6 +147,9 @@ func (m *Member) stopLocked(g *grant, kind ChangeKind) {
 func (m *Member) endLocked(g *grant, how release) {
 	g.reportReleasedLocked()
 	g.state, g.change = over, 0
+	if how.elsewhere > 0 {
+		m.mu.away[g.name] = clock.Now().Add(how.elsewhere)
+	}
 	delete(m.mu.grants, g.name)
 	g.membership.owned--
 	g.membership.releaseLocked(g.name, g.stamp, how)

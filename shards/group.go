@@ -23,6 +23,7 @@ type Group struct {
 	ends     string // the key with the ends of the members' leases
 	news     string // the channel of the members, without the id of their session
 	slot     uint16
+	wish     string // the set that members wish: a count, the digest of names, or 0 for none
 	registry *shardRegistry
 	warned   atomic.Bool // the log says that the group has another count
 }
@@ -46,6 +47,7 @@ func New(s *signalbox.Session, name string, set Set, options ...signalbox.LockOp
 	g.keys, g.news = n.ShardKeys(), n.ShardNews()
 	g.ends = g.keys[2]
 	g.slot = g.base.Session.Runner.Slot(g.keys[0])
+	g.wish = set.wish()
 	g.registry = registryOf(g.base.Session)
 	return g
 }

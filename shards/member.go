@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/signalbox-go/signalbox/internal/acquire"
+	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/observe"
 	"github.com/signalbox-go/signalbox/internal/session"
@@ -29,16 +30,18 @@ type Member struct {
 
 	mu struct {
 		sync.Mutex
-		cause       error             // why the member leaves; nil while it stays
-		current     *membership       // the one that joins or lives; nil once the member leaves
-		memberships int               // how many have a poller
-		grants      map[string]*grant // every grant that is not over, of all memberships, by the name of the shard
-		changes     []*grant          // the changes for the reader, in order; those of grants that have no change are skipped
-		changed     chan struct{}     // closed when something changes that a goroutine may wait for, and replaced
-		last        wire.Stamp        // the greatest token of a grant: a later grant has a greater one
-		desired     settings          // what SetWeight and SetValue have set
-		failures    [taskCount]error  // why the last call of each task failed; nil after one that had a reply
-		refused     refusal           // the last settings that the server has called wrong
+		cause       error                    // why the member leaves; nil while it stays
+		current     *membership              // the one that joins or lives; nil once the member leaves
+		memberships int                      // how many have a poller
+		grants      map[string]*grant        // every grant that is not over, of all memberships, by the name of the shard
+		changes     []*grant                 // the changes for the reader, in order; those of grants that have no change are skipped
+		changed     chan struct{}            // closed when something changes that a goroutine may wait for, and replaced
+		last        wire.Stamp               // the greatest token of a grant: a later grant has a greater one
+		desired     settings                 // what SetWeight and SetValue have set
+		away        map[string]clock.Instant // until when a shard that work gave away is declined, if the server has forgotten it
+		lost        []string                 // the names of the shards that the last membership had when it was lost
+		failures    [taskCount]error         // why the last call of each task failed; nil after one that had a reply
+		refused     refusal                  // the last settings that the server has called wrong
 		over        bool
 	}
 }
@@ -48,6 +51,15 @@ type settings struct {
 	number uint64 // the number of these settings, which rises with each change
 	weight int    // 0 is a member that pauses
 	value  string
+	known  string // what the last poll said of the group: a later join repeats it
+}
+
+// mode returns whether a member takes shards, or pauses.
+func (s *settings) mode() string {
+	if s.weight == 0 {
+		return "p"
+	}
+	return "l"
 }
 
 // refusal says which settings the server has called wrong, and why.
@@ -59,8 +71,8 @@ type refusal struct {
 func newMember(ctx context.Context, g *Group) *Member {
 	m := &Member{group: g, reports: g.base.Member(context.WithoutCancel(ctx)), joined: make(chan struct{}), done: make(chan struct{})}
 	m.mu.grants = make(map[string]*grant)
-	m.mu.changed = make(chan struct{})
-	m.mu.desired = settings{1, g.options.Weight, g.options.Value}
+	m.mu.changed, m.mu.away = make(chan struct{}), make(map[string]clock.Instant)
+	m.mu.desired = settings{number: 1, weight: g.options.Weight, value: g.options.Value}
 	return m
 }
 

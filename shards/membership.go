@@ -4,6 +4,7 @@ package shards
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -94,9 +95,7 @@ func (ms *membership) live(r joinReply, sent clock.Instant, of settings) {
 	}, r.life, sent)
 	ms.term.Start(sent, r.life)
 	m.mu.Lock()
-	if of.weight > 0 {
-		ms.known = of.number // else it has yet to pause
-	}
+	ms.known = of.number
 	if ms.state == joining {
 		ms.state = active
 	}
@@ -160,11 +159,24 @@ func (ms *membership) lose(cause error) {
 			own = append(own, g)
 		}
 	}
+	if len(own) > 0 {
+		m.mu.lost = namesOf(own)
+	}
 	m.unlock()
 	if len(own) > 0 {
 		m.group.base.LogLost(renewal.End{Cause: cause, Leased: true})
 	}
 	m.stopAll(own, context.Cause(ms.root), Lost)
+}
+
+// namesOf returns the names of the shards of grants, but of those that leave the set.
+func namesOf(all []*grant) (names []string) {
+	for _, g := range all {
+		if !errors.Is(context.Cause(g.root), ErrRemoved) {
+			names = append(names, g.name)
+		}
+	}
+	return names
 }
 
 // retireLocked begins the end of the membership.
@@ -224,6 +236,11 @@ func (ms *membership) take(e newsEntry, count int) {
 	case ms.state == retiring:
 		ms.releaseLocked(e.name, e.stamp, release{})
 		return
+	case m.isAwayLocked(e.name):
+		left := m.mu.away[e.name].Mono() - clock.Now().Mono()
+		m.mu.last = max(m.mu.last, e.stamp)
+		ms.releaseLocked(e.name, e.stamp, release{elsewhere: left})
+		return
 	case known != nil, e.stamp <= m.mu.last:
 		m.mu.last = max(m.mu.last, e.stamp)
 		ms.releaseLocked(e.name, e.stamp, release{elsewhere: declinePause})
@@ -239,6 +256,20 @@ func (ms *membership) take(e newsEntry, count int) {
 	g.reportGrantedLocked()
 	ms.owned++
 	m.reportLocked(g, Granted)
+}
+
+// awaySlack is by how much earlier a shard may come back than the member counts: the server counts from a later moment.
+const awaySlack = time.Second
+
+// isAwayLocked reports whether the work of the member has given the shard away for longer than until now. The server keeps it away
+// by the number of the membership, so it does not after a lost lease or lost data, or by a clock that was set forward.
+func (m *Member) isAwayLocked(name string) bool {
+	until, is := m.mu.away[name]
+	if is && until.Mono()-clock.Now().Mono() <= awaySlack {
+		delete(m.mu.away, name)
+		is = false
+	}
+	return is
 }
 
 // declinePause is how long a shard does not come back that was declined.
@@ -288,5 +319,11 @@ func (ms *membership) handle(p pollReply) {
 			ms.take(e, count)
 		}
 		ms.poller.seen = max(ms.poller.seen, e.version)
+	}
+	ms.member.mu.Lock()
+	ms.member.mu.desired.known = p.known
+	ms.member.mu.Unlock()
+	if p.asked && ms.poller.names == nil {
+		ms.poller.names = newSyncer(ms.member.group, ms.member.group.set.names)
 	}
 }

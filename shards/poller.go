@@ -30,12 +30,12 @@ const (
 
 // poller is what the goroutine of a membership knows. No other goroutine uses it.
 type poller struct {
-	seen     string           // the version of the last news
-	tries    [taskCount]tries // of each task
-	replied  clock.Instant    // when the last call was sent that had a reply
-	left     bool             // the server knows that the membership retires
-	gone     bool             // the server knows no such member: releases alone may still have an effect
-	names    *syncer          // the names of New are yet to be set; nil otherwise
+	seen    string           // the version of the last news
+	tries   [taskCount]tries // of each task
+	replied clock.Instant    // when the last call was sent that had a reply
+	left    bool             // the server knows that the membership retires
+	gone    bool             // the server knows no such member: releases alone may still have an effect
+	names   *syncer          // names that are yet to be set; nil if there are none
 }
 
 // task is what a poller does next. Of two tasks that are due at once the lesser one is first.
@@ -169,13 +169,28 @@ func (ms *membership) tryJoin(a *joinAttempt, desired settings) error {
 		a.id = "" // it had no effect
 		return err
 	}
-	if g.set.names != nil && r.count == 0 && r.digest == "" {
-		ms.poller.names = newSyncer(g, g.set.names)
-	}
+	ms.restore(r.restored)
 	g.warnOfCount(r.count)
 	ms.poller.replied = a.sent
 	ms.live(r, a.sent, a.desired)
 	return nil
+}
+
+// restore sets the names again that the member had, if the server has lost the group.
+func (ms *membership) restore(isLost bool) { //nolint:revive // what the server said
+	m := ms.member
+	m.mu.Lock()
+	names := m.mu.lost
+	m.mu.lost = nil
+	m.mu.Unlock()
+	if !isLost {
+		return
+	}
+	m.group.base.LogFailed(errLostGroup)
+	if m.group.set.names != nil && len(names) > 0 {
+		ms.poller.names = newSyncer(m.group, names)
+		ms.poller.names.adds = true
+	}
 }
 
 // nextTask returns what to do at now, or for how long to sleep.
@@ -412,12 +427,8 @@ func (ms *membership) sendSettings() error {
 	m.mu.Lock()
 	desired := m.mu.desired
 	m.mu.Unlock()
-	state := "l"
-	if desired.weight == 0 {
-		state = "p"
-	}
 	reply, gone, err := ms.send(g.publishing(scripts.ShardsSet,
-		ms.number, strconv.Itoa(max(desired.weight, 1)), strconv.Itoa(g.options.Limit), state, desired.value))
+		ms.number, strconv.Itoa(max(desired.weight, 1)), strconv.Itoa(g.options.Limit), desired.mode(), desired.value))
 	isRefused := err != nil && wire.Judge(err) == wire.Final
 	if err != nil && !isRefused || gone {
 		return err

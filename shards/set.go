@@ -21,8 +21,10 @@ const (
 // Set is what a group divides. Count and Names make one; the zero Set is not valid.
 //
 // The set is kept at the server: the one passed to New counts only if the group does not exist yet. A member
-// with another count joins the group that exists, and asks for its own count; the count changes when all
-// active members desired for the same one, or by Resize. Names change by Sync.
+// with another set joins the group that exists. The set changes when all members of the group were made with
+// the same other set, such as after a rolling change, or by Resize and Sync. Members without names take the
+// names that there are. If the server loses its data, the members set the count again, and the names of the
+// shards that had owners.
 type Set struct {
 	count int
 	names []string
@@ -67,6 +69,14 @@ func (s Set) check() error {
 		return fmt.Errorf("%w: the set is empty: Count and Names make one", errs.ErrBadOption)
 	}
 	return s.err
+}
+
+// wish returns what a member says of the set: its count, the digest of its names, or 0 if it lists no names.
+func (s Set) wish() string {
+	if len(s.names) == 0 {
+		return strconv.Itoa(s.count)
+	}
+	return digestOf(s.names)
 }
 
 // distinct returns the names without repetitions, and never nil.

@@ -55,15 +55,20 @@ type syncer struct {
 	digest string
 	names  []string // the names of the pages that are not sent yet, sorted
 	after  string   // the last name of the page before
+	adds   bool     // the names come, and no other name leaves
 }
 
 func newSyncer(g *Group, names []string) *syncer {
-	sorted := slices.Sorted(slices.Values(names))
+	return &syncer{group: g, id: g.base.Session.NewTicket(), digest: digestOf(names), names: slices.Sorted(slices.Values(names))}
+}
+
+// digestOf returns the digest of names, in whatever order they are.
+func digestOf(names []string) string {
 	hash := sha256.New()
-	for _, name := range sorted {
+	for _, name := range slices.Sorted(slices.Values(names)) {
 		hash.Write(appendText(nil, name))
 	}
-	return &syncer{group: g, id: g.base.Session.NewTicket(), digest: hex.EncodeToString(hash.Sum(nil)), names: sorted}
+	return hex.EncodeToString(hash.Sum(nil))
 }
 
 // step sends one page by send, which says whether the server knows the group. It returns true when the set is that of the names.
@@ -74,8 +79,11 @@ func (s *syncer) step(send func(wire.Call) (wire.Reply, bool, error)) (whole boo
 	for _, name := range page {
 		text = appendText(text, name)
 	}
-	reply, missing, err := send(s.group.publishing(scripts.ShardsSync,
-		s.id, s.digest, s.after, string(text), flag(len(page) == len(s.names)), s.group.notAfter()))
+	last := flag(len(page) == len(s.names))
+	if s.adds {
+		last = "a"
+	}
+	reply, missing, err := send(s.group.publishing(scripts.ShardsSync, s.id, s.digest, s.after, string(text), last, s.group.notAfter()))
 	switch {
 	case err != nil:
 		return false, err

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -20,8 +21,10 @@ type table struct {
 	unowned, moving                int
 	rows                           map[string]row
 	members                        []MemberInfo
-	at                             wire.Stamp // the server's time of the last reply
-	lastEnd                        wire.Stamp // when the last lease of a member ends
+	at                             wire.Stamp    // the server's time of the last reply
+	lastEnd                        wire.Stamp    // when the last lease of a member ends
+	ahead                          time.Duration // by how much stamps of rows are ahead of the server's clock
+	missing                        int           // how many names the server has lost
 }
 
 func newTable() *table {
@@ -35,7 +38,7 @@ func (t *table) apply(reply *wire.Reply) (more bool, err error) {
 	case reply.Code() == wire.NotDone:
 		*t = *newTable()
 		return false, errNoGroup
-	case reply.Len() < viewSize || len(reply.Text(2)) != stampSize:
+	case reply.Len() < viewSize || len(reply.Text(2)) != stampSize || len(reply.Text(12)) != 3*stampSize:
 		return false, wire.ErrUnreadable
 	case reply.Int(0) == anew:
 		t.rows = make(map[string]row)
@@ -65,7 +68,11 @@ func (t *table) apply(reply *wire.Reply) (more bool, err error) {
 	t.version, t.began, t.at = reply.Text(2), reply.Text(4), reply.Stamp(1)
 	t.count, t.named = int(reply.Int(5)), reply.Int(6) == 1
 	t.unowned, t.moving = int(reply.Int(7)), int(reply.Int(8))
-	t.lastEnd = reply.Stamp(12)
+	rest := reply.Text(12)
+	t.lastEnd = wire.ParseStamp(rest[:stampSize])
+	ahead, _ := strconv.ParseInt(rest[stampSize:2*stampSize], 10, 64)
+	t.ahead = time.Duration(ahead) * time.Microsecond
+	t.missing, _ = strconv.Atoi(rest[2*stampSize:])
 	return reply.Int(3) == 1, nil
 }
 
@@ -102,7 +109,7 @@ func (t *table) readMembers(reply *wire.Reply) error {
 		if len(text) < label {
 			return wire.ErrUnreadable
 		}
-		m := MemberInfo{number: text[:id], Session: text[id : id+sessionSize], Leaving: text[state] != 'l' && text[state] != 'p'}
+		m := MemberInfo{number: text[:id], Session: text[id : id+sessionSize], Leaving: strings.IndexByte("ged", text[state]) >= 0}
 		var err error
 		if m.Weight, err = strconv.Atoi(text[weight:limit]); err != nil {
 			return wire.ErrUnreadable
@@ -110,7 +117,7 @@ func (t *table) readMembers(reply *wire.Reply) error {
 		if m.Limit, err = strconv.Atoi(text[limit:label]); err != nil {
 			return wire.ErrUnreadable
 		}
-		if text[state] == 'p' {
+		if text[state] == 'p' || text[state] == 'q' {
 			m.Weight = 0
 		}
 		if m.Label, m.Value, err = cut(text[label:]); err != nil {
@@ -129,7 +136,7 @@ func (t *table) isAbandoned() bool { return t.at > t.lastEnd }
 func (t *table) view() *View {
 	v := &View{
 		Count: t.count, Members: slices.Clone(t.members), Unowned: t.unowned, Draining: t.moving,
-		named: t.named, rows: maps.Clone(t.rows), members: make(map[string]int, len(t.members)), at: t.at.Time(),
+		named: t.named, rows: maps.Clone(t.rows), members: make(map[string]int, len(t.members)), at: t.at.Time(), ahead: t.ahead, missing: t.missing,
 	}
 	if v.named {
 		v.Count = len(v.rows)
@@ -155,7 +162,7 @@ func (v *View) since(at time.Time) time.Duration { return v.at.Sub(at) }
 // joined, as far as that is known.
 func (v *View) unownedSince(o ShardInfo) time.Time {
 	if o.Since.IsZero() && len(v.Members) > 0 {
-		return wire.ParseStamp(v.Members[0].number).Time()
+		return v.time(wire.ParseStamp(v.Members[0].number))
 	}
 	return o.Since
 }

@@ -90,6 +90,8 @@ type View struct {
 	rows      map[string]row
 	members   map[string]int // the index in Members, by number
 	at        time.Time      // the server's time
+	ahead     time.Duration  // by how much stamps are ahead of that, since the server's clock was set back
+	missing   int            // how many names the server has lost that no member has set again
 	abandoned time.Time      // the end of the last lease if no member is alive; the zero time if one is
 }
 
@@ -142,13 +144,13 @@ func (v *View) owner(name string, r row) ShardInfo {
 	o := ShardInfo{Name: name, Losses: r.losses}
 	switch r.state {
 	case stateOwned:
-		o.State, o.Since = Owned, r.stamp.Time()
+		o.State, o.Since = Owned, v.time(r.stamp)
 	case stateMoves, stateRemoved, stateResized:
-		o.State, o.Since, o.DrainingSince = Draining, r.stamp.Time(), r.version.Time()
+		o.State, o.Since, o.DrainingSince = Draining, v.time(r.stamp), v.time(r.version)
 	case stateWaits:
-		o.State, o.Since = Waiting, r.version.Time()
+		o.State, o.Since = Waiting, v.time(r.version)
 	case stateFree:
-		o.Since = r.version.Time()
+		o.Since = v.time(r.version)
 	}
 	if !v.abandoned.IsZero() && (o.State == Owned || o.State == Draining) {
 		return ShardInfo{Name: name, Losses: r.losses, Since: v.abandoned}
@@ -159,6 +161,9 @@ func (v *View) owner(name string, r row) ShardInfo {
 	}
 	return o
 }
+
+// time returns the time of a stamp by the server's clock, as it is now.
+func (v *View) time(s wire.Stamp) time.Time { return s.Time().Add(-v.ahead) }
 
 // memberOf returns the number of a member of a session, or "".
 func (v *View) memberOf(session string) string {

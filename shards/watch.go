@@ -137,7 +137,7 @@ const (
 )
 
 // Health asks the server for the group, and returns nil if each shard has an owner, or had one less than a lease and
-// 3 s ago, and no shard drains for more than a minute. Its error names such shards, the first of each sort. It matches ErrNotHeld
+// 3 s ago, no shard drains for more than a minute, and the server has lost no names. Its error names such shards, the first of each sort. It matches ErrNotHeld
 // if there are shards without an owner, and signalbox.ErrHeld if some are not released. Other errors are those of View.
 func (g *Group) Health(ctx context.Context) error {
 	return g.root().Explain("health", g.health(ctx))
@@ -157,7 +157,11 @@ func (g *Group) health(ctx context.Context) error {
 			free = append(free, name)
 		}
 	}
-	return errs.Join(listed(errs.ErrNotHeld, "have no owner", free), listed(errs.ErrHeld, "were asked for and are not released", drains))
+	var lost error
+	if v.missing > 0 {
+		lost = fmt.Errorf("%w: the server lost the data of the group, and %d names that had no owner: call Sync with all names", errs.ErrNotHeld, v.missing)
+	}
+	return errs.Join(lost, listed(errs.ErrNotHeld, "have no owner", free), listed(errs.ErrHeld, "were asked for and are not released", drains))
 }
 
 // listed returns the error of these shards, or nil for no shards.

@@ -35,7 +35,7 @@ package shards says what is promised.`,
 			return badUsage("a command is missing; signalbox shards --help lists them")
 		},
 	}
-	cmd.AddCommand(newShardsLs(s), newShardsWho(s), newShardsWatch(s), newShardsServe(s), newShardsMove(s), newShardsEnd(s))
+	cmd.AddCommand(newShardsLs(s), newShardsWho(s), newShardsWatch(s), newShardsServe(s), newShardsSync(s), newShardsMove(s), newShardsEnd(s))
 	return cmd
 }
 
@@ -234,6 +234,23 @@ func changes(before map[string]shards.ShardInfo, view *shards.View) (changed []s
 		changed = append(changed, shards.ShardInfo{Name: name, State: gone})
 	}
 	return changed, now
+}
+
+func newShardsSync(s *serverFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "sync GROUP NAME...",
+		Short: "Set the names of a group's shards",
+		Long: `Make the NAMEs those of GROUP: new ones become shards, and shards that are missing leave the set when their work has stopped.
+Others do not move for it. Members that serve keep these names until all of them list another set by --shard.
+
+Exit codes: 0 if the names are set; 1 if the server has no such group; otherwise those of run.`,
+		Example: "  signalbox shards sync regions eu us asia",
+		Args:    arguments(2, shards.MaxShards+1, "GROUP, and each NAME"),
+	}
+	cmd.RunE = s.with(func(cmd *cobra.Command, session *signalbox.Session, args []string) error {
+		return groupOf(session, args[0]).Sync(cmd.Context(), args[1:])
+	})
+	return cmd
 }
 
 func newShardsMove(s *serverFlags) *cobra.Command {

@@ -98,6 +98,41 @@ func TestProgramsRunForTheShardsOfAMember(t *testing.T) {
 	first.ended(128 + 15)
 }
 
+// Names reach a group by a change of --shard on all hosts, and by the command for it.
+func TestNamesReachAGroup(t *testing.T) {
+	t.Parallel()
+	redistest.Slow(t, "a new group grants nothing for two seconds")
+	server := redistest.Start(t)
+	serve := func(names ...string) *process {
+		args := []string{"shards", "serve"}
+		for _, name := range names {
+			args = append(args, "--shard", name)
+		}
+		return start(t, server.URL(), append(args, "regions", "--", "sh", "-c", `echo "$SIGNALBOX_SHARD"; exec sleep 60`)...)
+	}
+	names := func() string {
+		text, _ := output(t, server.URL(), "shards", "who", "regions")
+		var all []string
+		for line := range strings.Lines(text) {
+			if fields := strings.Fields(line); len(fields) > 1 && fields[1] == "owned" {
+				all = append(all, fields[0])
+			}
+		}
+		return strings.Join(all, " ")
+	}
+	old := serve("eu", "us")
+	redistest.Await(t, "the names of the first host", func() bool { return names() == "eu us" })
+	next := serve("asia", "eu")
+	old.signal(syscall.SIGTERM)
+	redistest.Await(t, "the names of the host that is left", func() bool { return names() == "asia eu" })
+	_, code := output(t, server.URL(), "shards", "sync", "regions", "eu", "africa")
+	require.Zero(t, code)
+	redistest.Await(t, "the names of the command", func() bool { return names() == "africa eu" })
+	next.signal(syscall.SIGTERM)
+	_, code = output(t, server.URL(), "shards", "sync", "nothing", "eu")
+	require.Equal(t, 1, code)
+}
+
 // A program that ends is started again, and one whose exit code is 75 gives its shard away. One that ignores SIGTERM is killed.
 func TestProgramOfAShardThatEndsIsStartedAgain(t *testing.T) {
 	t.Parallel()

@@ -18,7 +18,8 @@ import (
 )
 
 const shardsServeHelp = `Be a member of the group NAME, and run COMMAND for each shard that it owns. Hosts that do the same divide the shards
-among each other. The group has the shards 0 to n-1 of --count, or those named by --shard.
+among each other. The group has the shards 0 to n-1 of --count, or those named by --shard. A group that exists keeps its shards until
+all hosts have the same other --count or --shard; "signalbox shards sync" sets names at once.
 
 COMMAND runs in a process group of its own, without standard input, with SIGNALBOX_GROUP, SIGNALBOX_SHARD (the name of the
 shard), SIGNALBOX_INDEX (-1 if shards have names), SIGNALBOX_COUNT (0 if they have) and SIGNALBOX_TOKEN in its environment. When

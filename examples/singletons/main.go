@@ -8,6 +8,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -43,7 +44,11 @@ func serve(ctx context.Context, url, pod string) error {
 		"billing": every(time.Second), "cleanup": every(time.Minute), "mailer": every(10 * time.Millisecond),
 	}
 	err = newGroup(session, pod).Run(ctx, func(ctx context.Context, s shards.Shard) error {
-		return jobs[s.Name()](ctx, s.Token()) // the pod stands by while this is not called
+		job, known := jobs[s.Name()] // the pod stands by while this is not called
+		if !known {
+			return shards.Elsewhere(fmt.Errorf("no job %q in this release", s.Name()), time.Minute)
+		}
+		return job(ctx, s.Token())
 	})
 	if errors.Is(err, context.Canceled) {
 		return nil

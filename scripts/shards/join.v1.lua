@@ -23,8 +23,13 @@
 -- ARGV[11]  old  the number of a member that this process has lost, or ''
 -- ARGV[12]  label  what the caller is called, 0 to 64 bytes
 -- ARGV[13]  value  what observers read, 0 to 256 bytes
--- returns  {1, number, now, life_us, count, digest}  it has joined; its lease lasts for life_us
---            from now, count is that of the set, digest that of its names, '' without names
+-- ARGV[14]  mode  l takes shards, p is paused
+-- ARGV[15]  requested  the count, or the digest of the names that it wishes: 64 bytes; 0 for none
+-- ARGV[16]  known  what shards/poll returned of the group last, or ''
+-- returns  {1, number, now, life_us, count, is_restored}  it has joined; its lease lasts for
+--            life_us from now, count is that of the set. is_restored is 1 if the server has lost
+--            the group of known, and no caller has told it another set since: it has the count of
+--            known again, and names come back from the members that had the shards
 --          {-1, now}  later than not_after
 --          {-2, other}  the key is no group's ('?')
 --          {-5, count, names}  exact, and there is another count; or names is 1 and it said a
@@ -33,10 +38,11 @@
 -- cost     O(log members): TIME, HMGET, HGET, EXISTS, HSET twice, ZADD, PEXPIRE eight times; more
 --          if it makes the group, or names an old number
 local group, members, ends, donors, takers, proven, rows, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
-local id, not_after, lease_us, weight, limit, count, exact, calm_us, moves, drain_us, old, label, value = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[11], ARGV[12], ARGV[13]
+local id, not_after, lease_us, weight, limit, count, exact, calm_us, moves, drain_us, old, label, value, mode, requested, known = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[11], ARGV[12], ARGV[13], ARGV[14], ARGV[15], ARGV[16]
 assert(string.find(table.concat({lease_us, weight, limit, count, calm_us, moves, drain_us}, ' '), '^[1-9]%d* [1-9]%d* %d+ %d+ %d+ %d+ %d+$')
   and lease_us + calm_us + drain_us < MAX_NUMBER and weight - MAX_MEMBER_WEIGHT <= 0 and limit - MAX_SHARDS <= 0 and count - MAX_SHARDS <= 0 and moves - MAX_SHARDS <= 0
-  and #id == ID_LENGTH and #old % STAMP_LENGTH == 0 and #label <= MAX_LABEL and string.len(value) <= MAX_VALUE, 'bad argument')
+  and #id == ID_LENGTH and #old % STAMP_LENGTH == 0 and #label <= MAX_LABEL and string.len(value) <= MAX_VALUE
+  and string.find(mode, '^[lp]$') and string.find(requested, '^%w+$') and #requested <= MAX_SHARD_NAME and (known == '' or string.len(known) >= KNOWN_LENGTH and string.len(known) <= KNOWN_LENGTH + MAX_SHARD_NAME and string.find(known, '^%d+%w*$')), 'bad argument')
 
 -- include shards/group
 if now > not_after then
@@ -49,13 +55,15 @@ end
 -- include shards/whole
 -- include shards/save
 -- include shards/requested
-if is_group and is_whole() then
+-- include shards/restore
+if is_group then
   if (state.names == 1) ~= (count == '0') or exact == '1' and tonumber(count) ~= state.count and count ~= '0' then
     return {-5, state.count, state.names}
   end
 else
   make_group(count)
 end
+local is_restored = restore()
 state.calm, state.moves, state.drain = tonumber(calm_us), tonumber(moves), tonumber(drain_us)
 
 local lost = old ~= '' and read_member(old)
@@ -68,13 +76,13 @@ local number = redis.call('HGET', members, id)
 local member = number and read_member(number)
 if not member or member.state == 'd' or member.state == 'e' then
   number = next_version()
-  member = {state = 'j', weight = tonumber(weight), limit = tonumber(limit), lease = tonumber(lease_us), ranked = 0, load = 0, is_proven = '0', requested = count, seen = NO_STAMP, id = id, is_dirty = true}
+  member = {state = mode == 'p' and 'q' or 'j', weight = tonumber(weight), limit = tonumber(limit), lease = tonumber(lease_us), ranked = 0, load = 0, is_proven = '0', requested = requested, seen = NO_STAMP, id = id, is_dirty = true}
   members_read[number], is_changed = member, true
   local text = string.sub(digits(#label), -2) .. label .. value
   redis.call('HSET', members, id, number, number .. ':', text)
 end
 -- A join that is sent again lengthens the life, since its caller counts from the last one sent.
 local life_us = math.min(member.lease, YOUNG_LIFE_US)
-redis.call('ZADD', ends, 'GT', digits(now_us + life_us), number)
+redis.call('ZADD', ends, 'GT', digits(server_us + life_us), number)
 save()
-return {1, number, now, life_us, state.count, redis.call('HGET', group, 'digest') or ''}
+return {1, number, now, life_us, state.count, is_restored}

@@ -37,4 +37,4 @@ end
 
 list_unowned()
 list_members()
-return {1, now, state.count, unowned, digits(unowned_since), draining, digits(draining_since), size, list}
+return {1, now, state.count, unowned, digits(server_stamp(unowned_since)), draining, digits(server_stamp(draining_since)), size, list}

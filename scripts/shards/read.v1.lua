@@ -14,17 +14,20 @@
 -- ARGV[2]  began  what the last reply had for it, or 16 zeros
 -- ARGV[3]  members_seen  the changed of the last reply, or 16 zeros
 -- ARGV[4]  shard  one shard, or '' for all
--- returns  {1, now, version, more, began, count, names, unowned, moving, changed, rows, list, till}
+-- returns  {1, now, version, more, began, count, names, unowned, moving, changed, rows, list, rest}
 --            rows since seen; more is 1 if there are more
---          {2, now, version, more, began, count, names, unowned, moving, changed, rows, list, till}
+--          {2, now, version, more, began, count, names, unowned, moving, changed, rows, list, rest}
 --            what the caller has read before is no more: these are the first rows
 --          {0, now}  no group
 --          each of rows has version (16), stamp of the token (16), owner (16), the member that it
 --            is promised to (16), state (1), losses (4), length (2) and name; see README.md
 --          each of list has number (16), id (41), state (1), weight (4), limit (5), length of
 --            the label (2), label and value; there is no member if changed is members_seen
---          till is when the last lease of a member ends, or ended: from then on no member is
---            alive, and no shard has an owner, whatever rows say
+--          rest is three numbers of 16 digits. The first is when the last lease of a member ends,
+--            or ended: from then on no member is alive, and no shard has an owner, whatever rows
+--            say. The next is by how many microseconds the stamps of rows are ahead of the server's
+--            clock, which was set back. The last is how many names the server has lost that no
+--            member has set again
 -- effects  none
 -- cost     O(log n): TIME, HMGET, ZRANGE twice, ZLEXCOUNT three times; HMGET with the rows, 512 at
 --          the most; HGETALL if a member has changed
@@ -46,8 +49,9 @@ else
   view_rows()
   view_members()
 end
-local till = digits(math.abs(redis.call('ZRANGE', ends, 0, 0, 'REV', 'WITHSCORES')[2] or 0))
+local till = math.abs(redis.call('ZRANGE', ends, 0, 0, 'REV', 'WITHSCORES')[2] or 0)
+local rest = digits(till) .. digits(now_us - server_us) .. digits(math.max(state.known - state.count, 0))
 if is_restart then
-  return {2, now, version, more, digits(state.began), state.count, state.names, unowned, moving, changed, texts, list, till}
+  return {2, now, version, more, digits(state.began), state.count, state.names, unowned, moving, changed, texts, list, rest}
 end
-return {1, now, version, more, digits(state.began), state.count, state.names, unowned, moving, changed, texts, list, till}
+return {1, now, version, more, digits(state.began), state.count, state.names, unowned, moving, changed, texts, list, rest}

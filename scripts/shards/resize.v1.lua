@@ -38,7 +38,10 @@ end
 if state.names == 1 then
   return {-5, state.count, state.names}
 end
-state.resize = tonumber(count) ~= state.count and tonumber(count) or 0
+local replaces = tonumber(count) ~= state.count and tonumber(count) or 0
+if replaces ~= state.resize then
+  state.resize, state.told = replaces, tonumber(next_version())
+end
 work()
 finish('')
 local left = 0

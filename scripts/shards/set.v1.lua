@@ -32,7 +32,7 @@ assert(string.find(weight .. ' ' .. limit, '^[1-9]%d* %d+$') and weight - MAX_ME
 -- include shards/work
 
 local member = is_group and read_member(number)
-if not member or not string.find(member.state, '[jlp]') then
+if not member or not string.find(member.state, '[jqlp]') then
   return {0, now}
 end
 -- It takes no memory: what follows is not refused if memory is full.
@@ -41,7 +41,11 @@ local text = redis.call('HGET', members, number .. ':')
 local label = string.sub(text, 1, 2 + tonumber(string.sub(text, 1, 2)))
 redis.call('HSET', members, number .. ':', label .. value)
 member.weight, member.limit = tonumber(weight), tonumber(limit)
-set_state(number, member, member.state == 'j' and 'j' or mode)
+if string.find(member.state, '[jq]') then
+  set_state(number, member, mode == 'p' and 'q' or 'j')
+else
+  set_state(number, member, mode)
+end
 work()
 finish(number)
 return {1, now, is_unfinished()}

@@ -15,7 +15,8 @@
 -- ARGV[2]  digest  of all names, 1 to 64 bytes: the first part ends the round if the group has it
 -- ARGV[3]  after  '', or the last name of the part before
 -- ARGV[4]  names  128 at most, in the order of their bytes: length (2) and name of each
--- ARGV[5]  last  1 if this part goes to the end of all names, else 0
+-- ARGV[5]  last  1 if this part goes to the end of all names, else 0; a if names come and none
+--          leaves, which is no round over all names
 -- ARGV[6]  not_after  stamp: later than that nothing is done
 -- ARGV[7]  verb  PUBLISH or SPUBLISH
 -- ARGV[8]  channel  of news, without the session that it ends with
@@ -45,10 +46,21 @@ end
 if state.names == 0 then
   return {-5, state.count, state.names}
 end
-if redis.call('HGET', group, 'digest') == digest then
+-- The set is that of all names. What members wish by now is not wished again.
+local function confirm()
+  state.told, state.known, state.asked = tonumber(next_version()), 0, 0
+  wish = common_wish() or wish
+end
+if last ~= 'a' and redis.call('HGET', group, 'digest') == digest then
+  if state.asked > 0 or state.known > 0 then
+    confirm()
+    save()
+  end
   return {1, now, 0, 1}
 end
-if after == '' then
+if last == 'a' then
+  redis.call('HDEL', group, 'digest')
+elseif after == '' then
   redis.call('HDEL', group, 'digest')
   redis.call('HSET', group, 'round', id)
 end
@@ -57,6 +69,7 @@ local is_whole = 0
 if is_done and last == '1' and redis.call('HGET', group, 'round') == id then
   redis.call('HSET', group, 'digest', digest)
   is_whole = 1
+  confirm()
 end
 work()
 finish('')

@@ -104,8 +104,8 @@ func (g *group) auditLoads(loads map[string]int) {
 		if len(number) != len(never) {
 			continue
 		}
-		var state, isProven, seen, id string
-		var weight, limit, life, ranked, requested int
+		var state, isProven, requested, seen, id string
+		var weight, limit, life, ranked int
 		_, err := fmt.Sscan(record, &state, &weight, &limit, &life, &ranked, &isProven, &requested, &seen, &id)
 		require.NoError(g, err, record)
 		if ranked < 0 || state == "d" {

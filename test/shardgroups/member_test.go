@@ -42,8 +42,11 @@ type member struct {
 	deadline int64 // the time until which the member counts itself as the owner
 	weight   int
 	limit    int
-	isLost   bool // the lease is over, as the member knows
-	isGone   bool // the member polls no more
+	isLost   bool   // the lease is over, as the member knows
+	isGone   bool   // the member polls no more
+	isBack   bool   // it has joined again after that
+	hangs    bool   // it releases nothing
+	known    string // what the last poll said of the group
 	leaves   bool
 }
 
@@ -93,6 +96,7 @@ func (m *member) poll() bool {
 		return false
 	}
 	m.deadline = m.world.time + integer(reply[2])*2/3
+	m.known = textOf(reply[6])
 	for _, n := range readNews(textOf(reply[5])) {
 		m.seen = n.version
 		m.read(n)

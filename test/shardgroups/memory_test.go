@@ -47,5 +47,5 @@ func TestFullMemoryStopsJoinsAlone(t *testing.T) {
 
 // joinWords are the arguments of a join of that number.
 func joinWords(id int, clock int64) []any {
-	return []any{fmt.Sprintf("%041d", id), digits(clock + second), lease, 1, 12, 12, 0, calm, 0, 0, "", "", ""}
+	return []any{fmt.Sprintf("%041d", id), digits(clock + second), lease, 1, 12, 12, 0, calm, 0, 0, "", "", "", "l", "12", ""}
 }

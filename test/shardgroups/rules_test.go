@@ -71,7 +71,7 @@ func TestAJoinThatIsSentAgainIsTheSameMember(t *testing.T) {
 	g.clock += second
 	require.Equal(t, reply[1], g.joinAs(id, defaults(4))[1])
 	g.clock += second
-	late := g.call(scripts.ShardsJoin, fmt.Sprintf("%041d", 8), digits(g.clock-1), lease, 1, 4, 4, 0, calm, 0, 0, "", "", "")
+	late := g.call(scripts.ShardsJoin, fmt.Sprintf("%041d", 8), digits(g.clock-1), lease, 1, 4, 4, 0, calm, 0, 0, "", "", "", "l", "4", "")
 	require.Equal(t, int64(-1), late[0])
 	_, ends := g.sorted(2)
 	require.Len(t, ends, 1)

@@ -128,6 +128,109 @@ func TestAShardCallThatFailsStarvesNoOther(t *testing.T) {
 	}
 }
 
+// told is a group of three members, one of which is told something.
+type told struct {
+	w       *fixture
+	log     *shardLog
+	g       *shards.Group
+	m       *shards.Member // its wire is that of the first member of members
+	members []*shardMember
+}
+
+func (x *told) view() *shards.View {
+	v, err := x.g.View(x.w.Context())
+	require.NoError(x.w, err)
+	return v
+}
+
+// info returns what observers read of the member that was told.
+func (x *told) info() (found shards.MemberInfo) {
+	for _, m := range x.view().Members {
+		if m.Session == x.members[0].ID() && !m.Leaving {
+			found = m
+		}
+	}
+	return found
+}
+
+// What the server loses comes back from the members: each setting that a member or a group was told is so again after the server has
+// lost all data, and after one member was away for longer than its lease.
+func TestWhatAGroupWasToldOutlivesItsData(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		set  shards.Set
+		tell func(x *told) // tells the member or the group something
+		is   func(x *told) // requires that it is so
+	}{
+		"Pause": {shards.Count(12), func(x *told) { require.NoError(x.w, x.m.SetWeight(x.w.Context(), 0)) }, func(x *told) {
+			require.Zero(x.w, x.m.Owned())
+			require.Equal(x.w, 0, x.info().Weight)
+		}},
+		"Weight": {shards.Count(12), func(x *told) { require.NoError(x.w, x.m.SetWeight(x.w.Context(), 2)) }, func(x *told) {
+			require.Equal(x.w, 6, x.m.Owned())
+			require.Equal(x.w, 2, x.info().Weight)
+		}},
+		"Value": {shards.Count(12), func(x *told) { require.NoError(x.w, x.m.SetValue(x.w.Context(), "v2")) }, func(x *told) {
+			require.Equal(x.w, "v2", x.info().Value)
+		}},
+		"Limit": {shards.Count(12), func(*told) {}, func(x *told) {
+			require.Equal(x.w, 5, x.info().Limit)
+		}},
+		"Resize": {shards.Count(12), func(x *told) { require.NoError(x.w, x.g.Resize(x.w.Context(), 20)) }, func(x *told) {
+			require.Equal(x.w, 20, x.view().Count)
+		}},
+		"Sync": {shards.Names(), func(x *told) { require.NoError(x.w, x.g.Sync(x.w.Context(), strings.Split("abcdef", ""))) }, func(x *told) {
+			require.Equal(x.w, strings.Split("abcdef", ""), x.view().Names())
+		}},
+		"SyncOfMoreThanNew": {shards.Names("a", "z"), func(x *told) { require.NoError(x.w, x.g.Sync(x.w.Context(), strings.Split("abcdef", ""))) }, func(x *told) {
+			require.Equal(x.w, strings.Split("abcdef", ""), x.view().Names())
+		}},
+	} {
+		for fault, strike := range map[string]func(x *told){
+			"DataLost": func(x *told) { x.w.redis.FlushAll() },
+			"LeaseLost": func(x *told) {
+				x.members[0].wire.goSilent()
+				time.Sleep(30 * time.Second)
+				x.members[0].wire.heal()
+			},
+		} {
+			t.Run(name+fault, func(t *testing.T) {
+				t.Parallel()
+				bubbleOfUsers(t, func(w *fixture) {
+					x := &told{w: w, log: newShardLog(w)}
+					first := x.log.newMember(c.set, shardDrain) // its session is that of the member
+					x.g = shards.New(first.Session, "a", c.set, shards.Limit(5))
+					if name != "Limit" {
+						x.g = shards.New(first.Session, "a", c.set)
+					}
+					var err error
+					x.m, err = x.g.Join(w.Context())
+					require.NoError(w, err)
+					var reads sync.WaitGroup
+					reads.Go(func() {
+						for change := range x.m.Changes() {
+							if change.Kind != shards.Granted {
+								_ = change.Shard.Release()
+							}
+						}
+					})
+					x.members = []*shardMember{first, x.log.member(c.set, shardDrain), x.log.member(c.set, shardDrain)}
+					time.Sleep(10 * time.Second)
+					c.tell(x)
+					time.Sleep(10 * time.Second)
+					c.is(x)
+					strike(x)
+					time.Sleep(30 * time.Second)
+					c.is(x)
+					require.NoError(w, x.g.Health(w.Context()))
+					require.NoError(w, x.m.Leave(w.Context()))
+					reads.Wait()
+				})
+			})
+		}
+	}
+}
+
 var errWrong = errors.New("the server's words for a wrong argument")
 
 // A reply that is lost delays a move by a second.

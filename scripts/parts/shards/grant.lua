@@ -47,7 +47,7 @@ end
 
 local function remove_shard(shard, row)
   redis.call('ZREM', index, 's:' .. shard)
-  state.count, state.gone = state.count - 1, state.gone + 1
+  state.count, state.gone, state.known = state.count - 1, state.gone + 1, math.max(state.known - 1, 0)
   set_free(shard, row, 'g')
 end
 

@@ -1,24 +1,30 @@
 -- include queue/now
 -- shards/group
--- What the group's hash says: each field is a number, 0 if it is missing. A call changes fields of
--- state, and write_group writes those that differ. Versions, tokens and numbers of members are one
--- sequence: the server's time, or one more than the last if that is not later.
+-- What the group's hash says: each field is a number, 0 if it is missing, and wish is a text. A
+-- call changes them, and write_group writes those that differ. Versions, tokens and numbers of
+-- members are one sequence: the group's time, or one more than the last if that is not later.
 --
 -- uses     group, now
--- defines  budget, decimal, digits, fields, is_group, next_version, now_us, state, stored, write_group
+-- defines  budget, decimal, digits, fields, is_group, next_version, now_us, server_us, state, stored, wish, wish_stored, write_group
 local fields = {
-  'count', 'names', 'next', 'version', 'quiet', 'quiet_end', 'last', 'amnesty', 'first_grant', 'calm', 'moves', 'drain',
-  'free', 'wake', 'crashes', 'crashed', 'resize', 'requested', 'began', 'changed', 'gone', 'kept',
+  'count', 'names', 'next', 'version', 'quiet', 'quiet_end', 'last', 'server', 'amnesty', 'first_grant', 'calm', 'moves', 'drain',
+  'free', 'wake', 'crashes', 'crashed', 'resize', 'asked', 'began', 'changed', 'gone', 'kept', 'keys', 'made', 'told', 'known',
 }
-local now_us = tonumber(now)
-local stored, state = redis.call('HMGET', group, unpack(fields)), {}
+local stored, state = redis.call('HMGET', group, 'wish', unpack(fields)), {}
+local wish_stored = table.remove(stored, 1)
+local wish = wish_stored or ''
 for n, field in ipairs(fields) do
   state[field] = tonumber(stored[n] or 0)
 end
 local is_group = stored[1] and true
+-- The group's time is the server's. If that is set back the group's time runs on, at half speed,
+-- until the server's has come so far: so all that waits for a time waits twice as long at the most,
+-- whatever the step was. Leases alone end by the server's time, since holds/renew knows no other.
+local server_us = tonumber(now)
+local now_us = math.max(server_us, state.last + math.floor(math.max(server_us - state.server, 0) / 2))
 -- If no script ran for 3 s, the server was away, or its clock jumped: no member is taken for dead
 -- before all could come back.
-if is_group and now_us - state.last > SILENCE_US then
+if is_group and server_us - state.server > SILENCE_US then
   state.amnesty = now_us + AMNESTY_US
 end
 local budget = SHARDS_A_CALL -- how many shards this call may grant, ask for or take from the dead still
@@ -38,6 +44,9 @@ local function write_group()
     if state[field] ~= tonumber(stored[n] or -1) then
       changes[#changes + 1], changes[#changes + 2] = field, decimal(state[field])
     end
+  end
+  if wish ~= (wish_stored or '') then
+    changes[#changes + 1], changes[#changes + 2] = 'wish', wish
   end
   if changes[1] then
     redis.call('HSET', group, unpack(changes))

@@ -4,12 +4,16 @@
 -- What people and tools read of a group. Each since is the least of several stamps; 0 stands for
 -- none. Shards of a member whose lease has ended are unowned.
 --
--- uses     count_of, digits, ends, find, list_rows, members, most, now_us, state
--- defines  draining, draining_since, least, list, list_member, list_members, list_unowned, size, unowned, unowned_since
+-- uses     count_of, digits, ends, find, list_rows, members, most, now_us, server_us, state
+-- defines  draining, draining_since, least, list, list_member, list_members, list_unowned, server_stamp, size, unowned, unowned_since
 local list, size, unowned_since, draining_since = {}, redis.call('ZCARD', ends), 0, 0
 local unowned, draining = count_of('f') + count_of('w'), count_of('a')
 local function least(a, b)
   return (a == 0 or b > 0 and b < a) and b or a
+end
+-- What a stamp of the group's time is by the server's clock.
+local function server_stamp(stamp)
+  return math.max(stamp - (now_us - server_us), 0)
 end
 local function list_unowned()
   local free, first = find('f', 1)[1], find('a', 1)[1]
@@ -28,8 +32,8 @@ local function list_member(number, till)
   end
   local owned, text = count_of('n:' .. number), record[2] or '00'
   local label_end = 2 + string.sub(text, 1, 2)
-  if till <= now_us and owned > 0 then
-    unowned, unowned_since = unowned + owned, least(unowned_since, till)
+  if till <= server_us and owned > 0 then
+    unowned, unowned_since = unowned + owned, least(unowned_since, till + now_us - server_us)
   end
   for _, field in ipairs({number, id, member_state, digits(till), owned, string.sub(text, 3, label_end), string.sub(text, label_end + 1)}) do
     list[#list + 1] = field

@@ -1,10 +1,11 @@
 -- include shards/group
 -- include shards/index
 -- shards/member
--- Members, as this call has read them. The state of a member is j before its first poll, then l; p
--- is paused, g leaves, e joined again under another number, d is dead. Its load is what it owns and
--- was not asked for, and what is promised to it. It is counted whenever a call reads the member,
--- and never stored: ranked is the load with which it was written to donors and takers.
+-- Members, as this call has read them. The state of a member is j before its first poll, then l; q
+-- before its first poll and p then if it is paused; g leaves, e joined again under another number,
+-- d is dead. Its load is what it owns and was not asked for, and what is promised to it. It is
+-- counted whenever a call reads the member, and never stored: ranked is the load with which it was
+-- written to donors and takers.
 --
 -- uses     count_of, decimal, donors, members, next_version, proven, state, takers
 -- defines  change_load, concerned, is_changed, members_read, rank, read_member, set_state, write_members
@@ -17,7 +18,7 @@ local function read_member(owner)
     if record then
       member = {}
       member.state, member.weight, member.limit, member.lease, member.ranked, member.is_proven, member.requested, member.seen, member.id =
-        string.match(record, '^(%l) (%d+) (%d+) (%d+) (%-?%d+) (%d) (%d+) (%d+) (.+)$')
+        string.match(record, '^(%l) (%d+) (%d+) (%d+) (%-?%d+) (%d) (%w+) (%d+) (.+)$')
       for _, field in ipairs({'weight', 'limit', 'lease', 'ranked'}) do
         member[field] = tonumber(member[field])
       end

@@ -50,6 +50,15 @@ end
 -- Returns whether no name has to change any more.
 local function change_names()
   local changes = MAX_NAME_CHANGES
+  if last == 'a' then
+    for _, name in ipairs(order) do
+      if changes > 0 and not redis.call('ZSCORE', index, 's:' .. name) then
+        add_name(name)
+        changes = changes - 1
+      end
+    end
+    return changes > 0
+  end
   local start, till = '(s:' .. after, last == '1' and '(s;' or '[s:' .. order[#order]
   local found = redis.call('ZRANGE', index, start, till, 'BYLEX', 'LIMIT', 0, #order + changes)
   local is_there = {}

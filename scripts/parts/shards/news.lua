@@ -4,11 +4,13 @@
 -- shards/news
 -- What a member learns at its polls; and what its first poll does.
 --
--- uses     digits, find, find_after, index, list_rows, named, now, now_us, parse_row, read_requested, row_text, rows, set_state, state
+-- uses     digits, find, find_after, index, list_rows, named, now_us, read_requested, row_text, rows, set_state, state
 -- defines  begin_member, mark_heard, news_of, write_news
 local function begin_member(owner, member)
-  set_state(owner, member, 'l')
-  redis.call('ZADD', index, 0, 'c:' .. member.requested .. ':' .. owner)
+  set_state(owner, member, member.state == 'q' and 'p' or 'l')
+  if member.requested ~= '0' then
+    redis.call('ZADD', index, 0, 'c:' .. member.requested .. ':' .. owner)
+  end
   read_requested()
   -- Moves wait until no member has come for a while, which is longer while new members die.
   if state.crashes > 0 and now_us - state.crashed > CRASH_LOOP_US then
@@ -36,8 +38,8 @@ local function mark_heard(owner, member, seen)
     local entries_heard, texts = {}, {}
     list_rows(found, '^n:%d+:%d+:(.*)$', function(row, shard)
       if row.state ~= 'o' and row.till == '0' then
-        row.till = now
-        entries_heard[#entries_heard + 1], entries_heard[#entries_heard + 2] = 0, 'h:' .. now .. ':' .. shard
+        row.till = digits(now_us)
+        entries_heard[#entries_heard + 1], entries_heard[#entries_heard + 2] = 0, 'h:' .. digits(now_us) .. ':' .. shard
         texts[#texts + 1], texts[#texts + 2] = shard, row_text(row)
       end
       return ''

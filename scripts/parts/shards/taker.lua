@@ -2,19 +2,20 @@
 -- shards/taker
 -- Which member gets a shard: the one with the least load for its weight, of those that live.
 --
--- uses     donors, ends, now, now_us, proven, read_member, state, takers
--- defines  bans_left, first_taker, is_banned, is_present, is_recent, heard, taker_of
+-- uses     digits, donors, ends, now_us, proven, read_member, server_us, state, takers
+-- defines  bans_left, first_fit, first_taker, heard, is_banned, is_present, is_recent, taker_of
 local heard = {}
 -- A member that was silent for 3 s takes nothing until its next poll.
 local function is_recent(owner)
   local member = read_member(owner)
   if heard[owner] == nil then
-    local till = redis.call('ZSCORE', ends, owner)
+    local till = redis.call('ZSCORE', ends, owner) -- by the server's time
     heard[owner] = false
     if member and till then
+      local life_end = till + now_us - server_us
       -- Its last life was its lease, or shorter because it was young.
-      local young = (till - YOUNG_LIFE_US + tonumber(owner)) / 2
-      local at = math.max(till - member.lease, young)
+      local young = (life_end - YOUNG_LIFE_US + tonumber(owner)) / 2
+      local at = math.max(life_end - member.lease, young)
       heard[owner] = at >= now_us - TAKER_RECENT_US and at
     end
   end
@@ -47,7 +48,7 @@ end
 -- A row's bans are members that do not get the shard, each until a time.
 local function is_banned(row, owner)
   local till = row.bans ~= '' and string.match(row.bans, owner .. ':(%d+)')
-  return till and till > now
+  return till and till > digits(now_us)
 end
 -- Returns the first taker, from a score on, that may have the shard.
 local function first_fit(is_for_proven, least, row)
@@ -86,7 +87,7 @@ end
 local function bans_left(row)
   local left, first = {}, nil
   for owner, till in string.gmatch(row.bans, '(%d+):(%d+)') do
-    if till > now then
+    if till > digits(now_us) then
       left[#left + 1] = owner .. ':' .. till
       first = (not first or till < first) and till or first
     end

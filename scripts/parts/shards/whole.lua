@@ -1,24 +1,68 @@
 -- include shards/group
 -- include shards/index
+-- include shards/member
 -- shards/whole
--- Whether all keys of a group are there; and making one anew. A new group grants nothing for two
--- seconds, so that members of one that was lost learn of it first, and many that start together
--- all get shards.
+-- Whether all keys of a group are there, which each call compares with what the last one left.
+-- Ends and loads are made again of the members. Without another key the group is lost, and is made
+-- anew by the next join: it grants nothing for two seconds, so that members of one that was lost
+-- learn of it first, and many that start together all get shards.
 --
--- uses     donors, ends, fields, find, group, index, members, next_version, now_us, proven, rows, state, stored, takers
--- defines  is_whole, make_group
-local function is_whole()
-  if redis.call('EXISTS', members) ~= redis.call('EXISTS', ends) or redis.call('EXISTS', rows) > redis.call('EXISTS', index) then
-    return false
-  end
-  local owned = find('n', 1)[1]
-  return not owned or redis.call('EXISTS', members, rows) == 2
+-- uses     count_of, decimal, digits, donors, ends, fields, find, group, index, is_group, members, next_version, now_us, proven, rank, read_member, rows, server_us, state, stored, takers, wish, wish_stored
+-- defines  bound_ends, drop_group, each_member, is_lost, key_count, make_group, mend
+local function key_count()
+  return redis.call('EXISTS', members, ends, donors, takers, proven, rows, index)
 end
-local function make_group(count)
+local function is_lost()
+  local has_members, has_rows = redis.call('EXISTS', members), redis.call('EXISTS', rows)
+  return has_members < redis.call('EXISTS', ends) or has_rows > redis.call('EXISTS', index)
+    or has_rows == 0 and count_of('v') > 0 or has_members == 0 and find('n', 1)[1]
+end
+local function drop_group()
   redis.call('UNLINK', group, members, ends, donors, takers, proven, rows, index)
   for n, field in ipairs(fields) do
     state[field], stored[n] = 0, false
   end
-  state.count, state.names, state.requested = tonumber(count), count == '0' and 1 or 0, tonumber(count)
-  state.first_grant, state.began, state.last = now_us + FIRST_GRANT_US, tonumber(next_version()), now_us
+  is_group, wish, wish_stored = nil, '', false
+end
+local function make_group(count)
+  drop_group()
+  state.count, state.names = tonumber(count), count == '0' and 1 or 0
+  state.made = tonumber(next_version())
+  wish = state.names == 0 and count or ''
+  state.first_grant, state.began, state.last = now_us + FIRST_GRANT_US, state.made, now_us
+end
+local function each_member(use)
+  local all = redis.call('HGETALL', members)
+  for n = 1, #all, 2 do
+    if #all[n] == STAMP_LENGTH then
+      use(all[n], read_member(all[n]))
+    end
+  end
+end
+local function mend()
+  each_member(function(number, member)
+    redis.call('ZADD', ends, 'NX', digits(server_us + member.lease), number)
+    rank(number, member)
+    if string.find(member.state, '[lp]') and member.requested ~= '0' then
+      redis.call('ZADD', index, 0, 'c:' .. member.requested .. ':' .. number)
+    end
+  end)
+end
+-- The server's clock was set back: no lease lasts for longer than it would from now on.
+local function bound_ends()
+  each_member(function(number, member)
+    redis.call('ZADD', ends, 'XX', 'LT', digits(server_us + member.lease), number)
+    redis.call('ZADD', ends, 'XX', 'GT', decimal(-server_us - member.lease), number) -- ended by force
+  end)
+end
+if is_group and (key_count() ~= state.keys or server_us < state.server) then
+  -- It takes no memory: what follows is not refused if memory is full.
+  redis.call('PEXPIRE', group, GROUP_TTL_MS)
+  if key_count() == state.keys then
+    bound_ends()
+  elseif is_lost() then
+    drop_group()
+  else
+    mend()
+  end
 end
