@@ -29,6 +29,7 @@ type movingAddress struct {
 
 	next  *miniredis.Miniredis
 	moved atomic.Bool
+	links []*wire // those of the sessions
 }
 
 // movingAddress starts the second server. The test of the fixture closes it at its end.
@@ -46,6 +47,7 @@ func (f *fixture) movingAddress() *movingAddress {
 // options of its client.
 func (a *movingAddress) session(mod func(*rueidis.ClientOption), options ...signalbox.SessionOption) *signalbox.Session {
 	link := &wire{}
+	a.links = append(a.links, link)
 	c, _ := a.client(a.T, func(o *rueidis.ClientOption) {
 		o.ConnLifetime = 0
 		if mod != nil {

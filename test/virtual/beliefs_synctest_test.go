@@ -94,6 +94,12 @@ func TestWhatChangesIsUsed(t *testing.T) {
 				time.Sleep(11 * time.Second)
 			}
 		}},
+		"the token, and the server ends all connections": {says: "no unlock messages for now", changes: func(o *outside) {
+			o.rotate("b")
+			for _, link := range o.links {
+				link.cut()
+			}
+		}},
 		"the function fails for a while": {says: refreshed, changes: func(o *outside) {
 			o.fail(throttled)
 			o.rotate("b")
