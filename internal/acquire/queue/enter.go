@@ -230,6 +230,9 @@ func (a *Attempt) handleEnterReply(reply wire.Reply, sent clock.Instant, hasHear
 func (a *Attempt) joinedLocked(reply wire.Reply, sent, now clock.Instant) error {
 	q := a.q
 	q.clearPollErrLocked()
+	if a.wait != nil {
+		a.wait.cancelEnter = nil // it keeps a context
+	}
 	stamp, isDone, isRequesting := reply.Stamp(1), reply.Code() == wire.Done, a.state == entering || a.state == trying
 	isSuperseded, isLate := a.isSupersededLocked(stamp), clock.Deadline(sent, a.request.Life).Reached(now)
 	switch {
