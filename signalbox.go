@@ -17,6 +17,9 @@ import (
 //
 //   - AlwaysPipelining to true: without it a call on an idle connection notices the end of its
 //     context late, after ConnWriteTimeout at the worst;
+//   - DisableAutoPipelining to false, which would undo that;
+//   - SendToReplicas, ReplicaSelector, ReadNodeSelector, ReplicaOnly and Standalone to none: locks are
+//     at the primary, and so are their messages. Read from replicas with a client of your own;
 //   - DisableCache to true: signalbox caches nothing in the client, and the subcommand that sets
 //     caching up needs a right of its own;
 //   - PipelineMultiplex to -1, unless it is set: one connection for all calls. The client would
@@ -77,7 +80,9 @@ func Tune(o *rueidis.ClientOption) { tune(o, wire.GuardedDialer(o)) }
 
 // tune is Tune with a dialer; nil is the client's own.
 func tune(o *rueidis.ClientOption, dialer wire.DialFunc) {
-	o.AlwaysPipelining = true
+	o.AlwaysPipelining, o.DisableAutoPipelining = true, false
+	o.SendToReplicas, o.ReplicaSelector, o.ReadNodeSelector = nil, nil, nil //nolint:staticcheck // ReplicaSelector is deprecated, and works
+	o.ReplicaOnly, o.Standalone = false, rueidis.StandaloneOption{}
 	o.DisableCache = true
 	if o.PipelineMultiplex == 0 {
 		o.PipelineMultiplex = -1

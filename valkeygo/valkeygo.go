@@ -21,8 +21,7 @@ package valkeygo
 
 import (
 	"context"
-	"crypto/tls"
-	"net"
+	"reflect"
 
 	"github.com/redis/rueidis"
 	"github.com/valkey-io/valkey-go"
@@ -36,39 +35,46 @@ func Dial(ctx context.Context, o valkey.ClientOption, options ...signalbox.Sessi
 	return signalbox.DialWith(ctx, ClientOption(o), options...)
 }
 
+// taken are the fields that are taken over. Both clients have them, by the same name.
+//
+//nolint:gochecknoglobals // a constant table
+var taken = []string{
+	"InitAddress", "ShuffleInit", "ForceSingleClient", "ClusterOption", "Sentinel", "Dialer", "DialFn", "DialCtxFn", "TLSConfig",
+	"DisableTCPNoDelay", "ConnWriteTimeout", "ConnLifetime", "MaxFlushDelay", "Username", "Password", "ClientName", "SelectDB", "AlwaysRESP2",
+}
+
 // ClientOption returns the same settings for the client that signalbox uses, for those who make it themselves with
 // rueidis.NewClient. Call signalbox.Tune on them.
 func ClientOption(o valkey.ClientOption) rueidis.ClientOption {
-	converted := rueidis.ClientOption{
-		InitAddress:       o.InitAddress,
-		ShuffleInit:       o.ShuffleInit,
-		ForceSingleClient: o.ForceSingleClient,
-		ClusterOption:     rueidis.ClusterOption(o.ClusterOption),
-		Sentinel:          rueidis.SentinelOption(o.Sentinel),
-		Dialer:            o.Dialer,
-		DialCtxFn:         o.DialCtxFn,
-		TLSConfig:         o.TLSConfig.Clone(),
-		DisableTCPNoDelay: o.DisableTCPNoDelay,
-		ConnWriteTimeout:  o.ConnWriteTimeout,
-		ConnLifetime:      o.ConnLifetime,
-		MaxFlushDelay:     o.MaxFlushDelay,
-		Username:          o.Username,
-		Password:          o.Password,
-		ClientName:        o.ClientName,
-		SelectDB:          o.SelectDB,
-		AlwaysRESP2:       o.AlwaysRESP2,
+	var converted rueidis.ClientOption
+	to, from := reflect.ValueOf(&converted).Elem(), reflect.ValueOf(o)
+	for _, name := range taken {
+		set(to.FieldByName(name), from.FieldByName(name))
 	}
-	converted.Sentinel.TLSConfig = o.Sentinel.TLSConfig.Clone()
-	if o.DialCtxFn == nil && o.DialFn != nil {
-		converted.DialCtxFn = func(_ context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
-			return o.DialFn(addr, dialer, config)
-		}
-	}
+	converted.InitAddress = append([]string(nil), o.InitAddress...)
+	converted.TLSConfig, converted.Sentinel.TLSConfig = o.TLSConfig.Clone(), o.Sentinel.TLSConfig.Clone()
 	if o.AuthCredentialsFn != nil {
-		converted.AuthCredentialsFn = func(at rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
-			credentials, err := o.AuthCredentialsFn(valkey.AuthCredentialsContext(at))
-			return rueidis.AuthCredentials(credentials), err
+		converted.AuthCredentialsFn = func(at rueidis.AuthCredentialsContext) (to rueidis.AuthCredentials, err error) {
+			var valkeyAt valkey.AuthCredentialsContext
+			set(reflect.ValueOf(&valkeyAt).Elem(), reflect.ValueOf(at))
+			from, err := o.AuthCredentialsFn(valkeyAt)
+			set(reflect.ValueOf(&to).Elem(), reflect.ValueOf(from))
+			return to, err
 		}
 	}
 	return converted
+}
+
+// set sets a field from that of the other client, struct by struct. The clients are released apart, and one may have a field that the
+// other has not: a conversion of whole structs would be an error of the compiler then, in the service's build.
+func set(to, from reflect.Value) {
+	switch {
+	case !to.IsValid() || !from.IsValid() || !to.CanSet():
+	case from.Type().AssignableTo(to.Type()):
+		to.Set(from)
+	case to.Kind() == reflect.Struct && from.Kind() == reflect.Struct:
+		for i := range to.NumField() {
+			set(to.Field(i), from.FieldByName(to.Type().Field(i).Name))
+		}
+	}
 }

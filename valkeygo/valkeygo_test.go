@@ -81,10 +81,28 @@ func TestSettingsAreTakenOver(t *testing.T) {
 		[]string{o.Sentinel.MasterSet, o.Sentinel.Username, o.Sentinel.Password, o.Sentinel.TLSConfig.ServerName})
 	require.Equal(t, []time.Duration{time.Second, time.Second}, []time.Duration{o.ClusterOption.ShardsRefreshInterval, o.Dialer.Timeout})
 
+	for _, name := range []string{"ClusterOption", "Sentinel"} { // field by field: a field that one client alone has is no error of the compiler
+		for from, i := value.FieldByName(name), 0; i < from.NumField(); i++ {
+			field := from.Type().Field(i).Name
+			switch f := from.Field(i); f.Kind() {
+			case reflect.String:
+				f.SetString(field)
+			case reflect.Int, reflect.Int64:
+				f.SetInt(7)
+			case reflect.Bool:
+				f.SetBool(true)
+			default:
+				continue
+			}
+			got := reflect.ValueOf(valkeygo.ClientOption(full)).FieldByName(name).FieldByName(field)
+			require.Equal(t, from.Field(i).Interface(), got.Interface(), field)
+		}
+	}
+
 	o = valkeygo.ClientOption(valkey.ClientOption{DialFn: func(addr string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
 		return nil, errors.New("not at " + addr)
 	}})
-	_, err := o.DialCtxFn(t.Context(), "a:1", nil, nil)
+	_, err := o.DialFn("a:1", nil, nil)
 	require.ErrorContains(t, err, "not at a:1")
 }
 
