@@ -22,7 +22,7 @@ import (
 // such as the owner of one of the shards. It is one request if nothing differs, and one for 128 names otherwise.
 //
 // After an error some of the changes may be made; the call is safe to repeat. While the server is away, or refuses for
-// now, Sync waits.
+// now, Sync waits. It returns signalbox.ErrNotHeld if the server does not know the group.
 func (g *Group) Sync(ctx context.Context, names []string) error {
 	return g.root().Explain("sync", g.sync(ctx, names))
 }
@@ -177,10 +177,16 @@ func (g *Group) request(ctx context.Context, call wire.Call) (reply wire.Reply, 
 // repeat repeats a step until the server replies to it, ctx ends, or waiting cannot help. The server's time is known in the step:
 // it has a not-after.
 func (g *Group) repeat(ctx context.Context, step func() error) error {
-	return g.base.Session.RepeatUntilReply(ctx, g.registry.Refused(), func() error {
-		if err := g.base.Session.Handshake(ctx, g.keys[0]); err != nil {
-			return err
+	var none error // that there is no group: waiting does not make one
+	err := g.base.Session.RepeatUntilReply(ctx, g.registry.Refused(), func() error {
+		err := g.base.Session.Handshake(ctx, g.keys[0])
+		if err == nil {
+			err = step()
 		}
-		return step()
+		if errors.Is(err, errNoGroup) {
+			none, err = err, nil
+		}
+		return err
 	})
+	return errs.Join(err, none)
 }
