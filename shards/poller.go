@@ -176,23 +176,6 @@ func (ms *membership) tryJoin(a *joinAttempt, desired settings) error {
 	return nil
 }
 
-// restore sets the names again that the member had, if the server has lost the group.
-func (ms *membership) restore(isLost bool) { //nolint:revive // what the server said
-	m := ms.member
-	m.mu.Lock()
-	names := m.mu.lost
-	m.mu.lost = nil
-	m.mu.Unlock()
-	if !isLost {
-		return
-	}
-	m.group.base.LogFailed(errLostGroup)
-	if m.group.set.names != nil && len(names) > 0 {
-		ms.poller.names = newSyncer(m.group, names)
-		ms.poller.names.adds = true
-	}
-}
-
 // nextTask returns what to do at now, or for how long to sleep.
 func (ms *membership) nextTask(now clock.Instant) (next task, in time.Duration) {
 	p, m := &ms.poller, ms.member

@@ -71,6 +71,23 @@ func digestOf(names []string) string {
 	return hex.EncodeToString(hash.Sum(nil))
 }
 
+// restore sets the names again that the member had, if the server has lost the group.
+func (ms *membership) restore(isLost bool) { //nolint:revive // what the server said
+	m := ms.member
+	m.mu.Lock()
+	names := m.mu.lost
+	m.mu.lost = nil
+	m.mu.Unlock()
+	if !isLost {
+		return
+	}
+	m.group.base.LogFailed(errLostGroup)
+	if m.group.set.names != nil && len(names) > 0 {
+		ms.poller.names = newSyncer(m.group, names)
+		ms.poller.names.adds = true
+	}
+}
+
 // step sends one page by send, which says whether the server knows the group. It returns true when the set is that of the names.
 func (s *syncer) step(send func(wire.Call) (wire.Reply, bool, error)) (whole bool, err error) {
 	const partly = 2
