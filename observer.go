@@ -133,7 +133,7 @@ func WithObserver(o Observer) SessionOption {
 //
 // Warn:
 //
-//   - a lease was lost before it was unlocked, the server did not confirm a release, or it refused a call
+//   - a lease, or a lock that was kept (WithKeepWarm), was lost before it was unlocked, the server did not confirm a release, or it refused a call
 //     (ErrRefused, ErrDenied);
 //   - the function of a once panicked, or failed after its caller had left;
 //   - a Locker has to try again, and why;

@@ -81,7 +81,7 @@ func (e *Elector) currentRequest(ctx context.Context) *leaderRequest {
 	e.request = a
 	go func() {
 		lease, err := signalbox.Lease{}, errEnded
-		defer func() { e.end(a, lease, err) }() //nolint:contextcheck // deferred: a hook of an observer may end the goroutine
+		defer func() { e.end(a, lease, err) }() // deferred: a hook of an observer may end the goroutine
 		lease, err = e.lock.TryLock(context.WithoutCancel(ctx))
 	}()
 	return a

@@ -100,7 +100,7 @@ func (o *Once) acquireClaim(ctx context.Context, f *flight) (signalbox.Lease, ca
 		if err == nil && !found.stored && lease.Err() == nil {
 			return lease, callResult{}, nil
 		}
-		o.releaseClaim(lease) //nolint:contextcheck // a lease has the contexts of its hooks
+		o.releaseClaim(lease)
 		switch {
 		case found.stored:
 			o.registry.deliver(f, found.request, found.value)

@@ -63,7 +63,7 @@ func (o *Once) execute(ctx context.Context, f *flight, lease signalbox.Lease, fn
 // run calls the function, stores its value, and releases the claim, also if the function panics or ends the
 // goroutine.
 func (e *execution) run(ctx context.Context, fn Func) {
-	defer e.finish() //nolint:contextcheck // a lease has the contexts of its hooks
+	defer e.finish()
 	defer e.recordEnd(ctx)
 	value, err := fn(e.once.running(e.lease.Enter(ctx)), e.lease)
 	r := callResult{ran: true}

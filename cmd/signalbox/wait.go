@@ -13,6 +13,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/countdown"
 	"github.com/signalbox-go/signalbox/inspect"
+	"github.com/signalbox-go/signalbox/reentrant"
 )
 
 const waitHelp = `Wait until no process holds NAME, as whatever kind of lock, and until no round of a latch of that
@@ -22,7 +23,8 @@ acquired the lock already. To run something while no other process has the lock,
 A latch reports by message that its round is over. A lock that is released while no process waits for it publishes no
 message, and a place in its queue would make the command a holder, or a leader. So wait polls locks: at first 50
 times a second, and ever more rarely, so that it ends late by a sixteenth of its wait, and by 2 s at most. It does
-not see a shorter gap between two holders.
+not see a shorter gap between two holders. A lock that its session keeps while it does not use it (WithKeepWarm) counts as held: wait
+recalls it by a try.
 
 Exit codes: 0 if no process holds NAME, 75 if one still does when --wait is over, otherwise those of run. However short
 --wait is, the server is asked once, and has 5 s to reply.`
@@ -93,6 +95,7 @@ func awaitFree(ctx context.Context, s *signalbox.Session, name string, limit wai
 			return last
 		}
 		awaitRound(bounded, s, name, busy)
+		recallIdle(bounded, s, name, busy)
 		poll.Reset(pauseAfter(time.Since(begun)))
 		select {
 		case <-bounded.Done():
@@ -110,6 +113,18 @@ func awaitRound(ctx context.Context, s *signalbox.Session, name string, busy []i
 	}
 	if round, err := countdown.New(s, name).Round(ctx); err == nil {
 		_ = round.Wait(ctx)
+	}
+}
+
+// recallIdle asks for a lock that a session may keep though it does not use it, so that it is kept no more for a while: a try
+// does. A lock that it acquires is free, and is released at once.
+func recallIdle(ctx context.Context, s *signalbox.Session, name string, busy []inspect.Entry) {
+	for _, e := range busy {
+		if len(e.Holders) > 0 && e.Holders[0].MayBeIdle {
+			if lease, err := reentrant.New(s, name).TryLock(ctx); err == nil {
+				_ = lease.Unlock() // the next poll says what is so then
+			}
+		}
 	}
 }
 

@@ -3,6 +3,7 @@
 package acquire
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"time"
@@ -44,7 +45,7 @@ func acquireBatch(ctx context.Context, batch []*Acquirer) (leases []hold.Lease, 
 			break
 		}
 		localQueues = append(localQueues, localQueue)
-		requests = append(requests, queue.LockRequest{Queue: serverQueue, Request: a.Request})
+		requests = append(requests, queue.LockRequest{Queue: serverQueue, Request: cmp.Or(a.Request.Joint, a.Request)})
 	}
 	var attempts []*queue.Attempt
 	if len(requests) > 1 {

@@ -100,6 +100,11 @@ func (e *Exclusive) newRequest(mode Mode, s *session.Resolved) *queue.Request {
 		}
 	}
 	w.ShareKey = ShareKeyFor(&table.Kind, w.ShareKey, local.ShareKey{Policy: local.Own, MaxHolds: 1})
+	if w.KeepFor > 0 {
+		joint := *w
+		joint.Mode, joint.KeepFor = string(Turns), 0 // its first waiter need not recall it
+		w.Joint = &joint
+	}
 	return w
 }
 

@@ -68,6 +68,9 @@ func (h *heldLock) releaseWithin(patience context.Context, now clock.Instant, go
 	defer h.finish()
 	// A renewal may have been executed as late as now: the hold ends after serverLife at the latest.
 	wasHeld, err := h.serverHold.Release(patience, h.lastUsed(), h.serverLife())
+	if attempt, isQueued := h.serverHold.(*queue.Attempt); isQueued && attempt.WasWantedInVain() {
+		h.acquirer.Manager.wishes.add(h.acquirer.Keys.Holder)
+	}
 	return h.releaseError(wasHeld, err, gone)
 }
 
@@ -91,6 +94,9 @@ func (h *heldLock) patience(now clock.Instant) *session.Patience {
 // that the next waiter need not wait until it expires.
 func (h *heldLock) OnLost(end renewal.End) {
 	h.acquirer.Base.LogLost(end)
+	if h.acquirer.Request.KeepFor > 0 && h.localQueue.Forget(h) && end.Gone && !end.Leased {
+		h.acquirer.Base.Session.Logs.LostIdle(h.acquirer.Base.labels())
+	}
 	h.serverHold.Abandon()
 	h.finish()
 }

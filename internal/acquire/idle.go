@@ -3,12 +3,14 @@
 package acquire
 
 import (
+	"context"
 	"slices"
 
 	"github.com/signalbox-go/signalbox/internal/acquire/local"
 	"github.com/signalbox-go/signalbox/internal/acquire/queue"
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 // handOver hands the hold over to the first waiter of the process, or lets the queue of the process keep it, if it may be kept.
@@ -26,13 +28,42 @@ func (h *heldLock) handOver(now clock.Instant) local.HandOverResult {
 // MayKeep implements local.KeptHold. The term rests last: that is so only of a hold that is kept.
 func (h *heldLock) MayKeep() bool {
 	attempt, isQueued := h.serverHold.(*queue.Attempt)
-	return isQueued && h.acquirer.Base.Session.Ready() == nil && attempt.MayKeep() && h.Term.Rest()
+	return isQueued && h.acquirer.Base.Session.Ready() == nil && attempt.MayKeep() &&
+		h.acquirer.Manager.wishes.mayKeep(h.acquirer.Keys.Holder) && h.Term.Rest()
 }
 
-// BeginTurn implements local.KeptHold. Until the use begins the session knows of no waiter: so the turn counts from now.
-func (h *heldLock) BeginTurn(now clock.Instant) {
-	h.Term.Use()
-	h.turnEnds = now.Mono() + maxTurn
+// Use implements local.KeptHold. The turn of the hold counts from the server's last reply: an idle hold is believed for as long
+// after that as any other hold is handed over.
+func (h *heldLock) Use() { h.Term.Use() }
+
+// Confirm implements local.KeptHold. It is a renewal.
+func (h *heldLock) Confirm(ctx context.Context) bool {
+	attempt, isQueued := h.serverHold.(*queue.Attempt)
+	if !isQueued || !h.HasTokens() {
+		return false // the caller asks for a new hold
+	}
+	a, sent, life := h.acquirer, clock.Now(), h.Term.Given()
+	reply, err := a.Base.Session.Runner.Run(ctx, wire.Call{
+		Script: a.Manager.Keep, Keys: []string{a.Keys.Holder}, Args: []string{a.Manager.RenewalName(h.serverHold), wire.Milliseconds(life)},
+	})
+	if err != nil {
+		return false // the hold is released, and the call finds out more
+	}
+	code := reply.Code()
+	switch code {
+	case wire.NotDone:
+		h.Term.Gone()
+		return false
+	case wire.Done, wire.Marked:
+	default:
+		return false
+	}
+	if !h.Term.Extended(life, sent) {
+		return false
+	}
+	attempt.OnKept(sent, code == wire.Marked)
+	h.turnEnds = sent.Mono() + maxTurn
+	return true // a mark was a recall, which the caller finds
 }
 
 // End implements local.KeptHold. The error is reported to no caller: no lease is left.

@@ -125,6 +125,13 @@ func tokensBetween(token, last uint64) uint16 {
 	return uint16(min(last-token, math.MaxUint16)) //nolint:gosec // at most MaxUint16
 }
 
+// HasTokens reports whether HandOver has a token left.
+func (h *Hold) HasTokens() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.mu.left > 0
+}
+
 // Refill gives the hold a new block of tokens.
 func (h *Hold) Refill(token, last uint64) {
 	h.mu.Lock()

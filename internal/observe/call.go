@@ -23,10 +23,15 @@ const (
 // methods are called one after the other: Begin, Acquired or Refused, and Unlocked or Ended.
 type Call struct {
 	observer *Observer
-	ctx      context.Context   //nolint:containedctx // the context for the hooks of the only guest
-	contexts []context.Context // the contexts for the hooks of each guest; nil if there is one
+	ctx      context.Context //nolint:containedctx // the context for the hooks of the only guest
+	contexts []guestContext  // the contexts for the hooks of each guest; nil if there is one
 	event    Event
 	since    time.Duration // monotonic: when the wait or the hold began
+}
+
+// guestContext is the context that a guest returned last.
+type guestContext struct {
+	ctx context.Context //nolint:containedctx // for the hooks of the guest
 }
 
 // errHookExited is the reason why a call failed whose hook ended its goroutine.
@@ -45,10 +50,10 @@ func (o *Observer) Begin(ctx context.Context, l Labels, shared bool) *Call {
 	c := &Call{observer: o, ctx: ctx, event: event(l), since: clock.Mono()}
 	c.event.Shared = shared
 	if n := len(o.guests); n > 1 {
-		c.contexts = slices.Repeat([]context.Context{ctx}, n)
+		c.contexts = slices.Repeat([]guestContext{{ctx}}, n)
 	}
 	returned := false
-	defer func() { //nolint:contextcheck // the call has the contexts of its hooks
+	defer func() {
 		if !returned {
 			c.Refused(errHookExited) // the others wait for that
 		}
@@ -66,7 +71,7 @@ func (c *Call) start(hookOf func(*Guest) Starter) {
 		return
 	}
 	contexts := c.contexts
-	o.each(func(i int) { contexts[i] = o.start(i, hookOf(&o.guests[i]), contexts[i], e) }) //nolint:fatcontext // one for each call
+	o.each(func(i int) { contexts[i].ctx = o.start(i, hookOf(&o.guests[i]), contexts[i].ctx, e) }) //nolint:fatcontext // one for each call
 }
 
 // call calls a hook of each guest.
@@ -77,7 +82,7 @@ func (c *Call) call(hookOf func(*Guest) Hook, e Event) {
 		return
 	}
 	contexts := c.contexts
-	o.each(func(i int) { o.call(i, hookOf(&o.guests[i]), contexts[i], e) })
+	o.each(func(i int) { o.call(i, hookOf(&o.guests[i]), contexts[i].ctx, e) })
 }
 
 // Refused reports that the call failed with err.

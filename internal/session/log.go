@@ -41,8 +41,8 @@ const logInterval = time.Second
 // Logs writes a line for what may happen a thousand times at once: one for each sort of event and second, with the number of
 // events and the first of them. The line is written at the end of that second, or by Close.
 type Logs struct {
-	lost, unconfirmed, refused, slept, failed, panicked eventBatch
-	hooks, retried, polling, subscribed, otherCount     eventBatch
+	lost, lostIdle, unconfirmed, refused, slept, failed, panicked eventBatch
+	hooks, retried, polling, subscribed, otherCount               eventBatch
 }
 
 // logLevel is the method of a logger for one level.
@@ -66,6 +66,7 @@ type eventBatch struct {
 func (l *Logs) init(s *Session) {
 	for b, message := range map[*eventBatch]string{
 		&l.lost:        "signalbox: a lease was lost before it was unlocked",
+		&l.lostIdle:    "signalbox: the server lost a lock that was kept while no goroutine used it (WithKeepWarm); the next call acquires it anew",
 		&l.unconfirmed: "signalbox: the server did not confirm a release; it is repeated in the background until the key ends",
 		&l.refused:     "signalbox: the server refused a call",
 		&l.slept:       "signalbox: the host was suspended, or its wall clock was set forward; leases that are over by the wall clock end",
@@ -87,6 +88,9 @@ func (l *Logs) init(s *Session) {
 func (l *Logs) Lost(labels observe.Labels, end renewal.End) {
 	l.lost.add(labels, "error", end.Cause, "gone", end.Gone, "left", end.Left)
 }
+
+// LostIdle logs that the server had a hold no more that no goroutine used.
+func (l *Logs) LostIdle(labels observe.Labels) { l.lostIdle.add(labels) }
 
 // Unconfirmed logs that a release had no reply.
 func (l *Logs) Unconfirmed(labels observe.Labels, err error) { l.unconfirmed.add(labels, "error", err) }
@@ -115,7 +119,7 @@ func (l *Logs) Retried(labels observe.Labels, err error) { l.retried.add(labels,
 // flush logs the events that are not logged yet. It is called when the timers are closed.
 func (l *Logs) flush() {
 	for _, b := range []*eventBatch{
-		&l.lost, &l.unconfirmed, &l.refused, &l.slept, &l.failed, &l.panicked, &l.hooks, &l.retried, &l.polling, &l.subscribed, &l.otherCount,
+		&l.lost, &l.lostIdle, &l.unconfirmed, &l.refused, &l.slept, &l.failed, &l.panicked, &l.hooks, &l.retried, &l.polling, &l.subscribed, &l.otherCount,
 	} {
 		b.write()
 	}

@@ -22,7 +22,8 @@
 --            ours ('?')
 --          {-7, left_us, now}        the server has its data since lately; it grants nothing for
 --            left_us more
--- effects  writes KEYS[1], and KEYS[2] once in 2 ms; publishes nothing
+-- effects  writes KEYS[1], and KEYS[2] once in 2 ms; recalls a hold of another kind that may be
+--          idle
 -- cost     O(1): TIME, MGET, SET; once in 2 ms GET twice, INFO, PTTL, SET as well; held: TIME,
 --          MGET, PTTL, and SET for the first waiter
 local holder, epoch, fence = KEYS[1], KEYS[2], KEYS[3]
@@ -65,6 +66,11 @@ elseif kind then
   local other = '?'
   if string.sub(kind, 1, 3) == 'sb1' and kind ~= 'sb1q' and kind ~= 'sb1-' then
     other = string.sub(kind, 4)
+  end
+  if other == 'l' then
+    hold = string.sub(value, ID_START, MODE_AT)
+    -- include lock/recall
+    recall()
   end
   return {-2, other}
 end

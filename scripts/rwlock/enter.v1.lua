@@ -29,7 +29,7 @@
 --          {-1, now}  later than not_after
 --          {-2, other}  the name is in use by another kind of lock, or is no key of ours ('?')
 -- effects  writes the KEYS; publishes attempt, stamp and number of what it grants to the channels
---          of their sessions
+--          of their sessions; recalls a hold of another kind that may be idle
 -- cost     O(log n) in the tickets and holds: TIME, ZMSCORE; free: SET, DEL, ZADD, PEXPIRE; beside
 --          others: ZADD, PEXPIRE; with the mark ZCARD twice; queued: HGET, ZRANGE thrice, ZADD,
 --          PEXPIRE, PUBSUB and the heartbeat; more for each grant
@@ -58,6 +58,11 @@ local no_tickets = scores[6] ~= '1' and not is_lost and again ~= '1'
 -- include rwlock/handoff
 
 if other then
+  if other == 'l' then
+    local hold = string.sub(redis.call('GET', holder), ID_START, MODE_AT)
+    -- include lock/recall
+    recall()
+  end
   return {-2, other}
 end
 

@@ -14,7 +14,9 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
+	"github.com/signalbox-go/signalbox/multilock"
 	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/rwlock"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -113,6 +115,63 @@ func TestTryElsewhereRecalls(t *testing.T) {
 		require.NoError(f, err)
 		require.NoError(f, lease.Unlock())
 	})
+}
+
+// P6: a session that asks for a kept lock in vain, again and again, has it soon and ever more often, although the lock is used and would be kept
+// between any two of its calls: whatever it calls, and in whatever intervals.
+func TestCallsInVainKeepTheLockFromBeingKept(t *testing.T) {
+	t.Parallel()
+	for name, call := range map[string]func(f *fixture, s *signalbox.Session) (signalbox.Lease, error){
+		"TryLock": func(f *fixture, s *signalbox.Session) (signalbox.Lease, error) {
+			return reentrant.New(s, "a").TryLock(f.Context())
+		},
+		"Multilock": func(f *fixture, s *signalbox.Session) (signalbox.Lease, error) {
+			return multilock.New(reentrant.New(s, "a"), reentrant.New(s, "b")).TryLock(f.Context())
+		},
+		"RWLock": func(f *fixture, s *signalbox.Session) (signalbox.Lease, error) {
+			return rwlock.New(s, "a").Lock(f.Context())
+		},
+		"TryRLock": func(f *fixture, s *signalbox.Session) (signalbox.Lease, error) {
+			return rwlock.New(s, "a").TryRLock(f.Context())
+		},
+	} {
+		for _, interval := range []time.Duration{550 * time.Millisecond, 5 * time.Second, 4 * time.Minute} {
+			t.Run(name+"/"+interval.String(), func(t *testing.T) {
+				t.Parallel()
+				bubble(t, func(f *fixture) {
+					users, closeAll := f.queueUsers(f.T, 2, time.Millisecond)
+					defer closeAll()
+					mu := f.kept(users[0].Session, "a")
+					ctx, cancel := context.WithCancel(f.Context())
+					done := make(chan struct{})
+					go func() {
+						defer close(done)
+						for ctx.Err() == nil {
+							if lease, err := mu.Lock(ctx); err == nil {
+								time.Sleep(time.Millisecond)
+								_ = lease.Unlock()
+							}
+							time.Sleep(interval * 7 / 8) // it is used between any two calls
+						}
+					}()
+					const calls = 20
+					got := 0
+					for range calls {
+						if lease, err := call(f, users[1].Session); err == nil {
+							got++
+							require.NoError(f, lease.Unlock())
+						}
+						time.Sleep(interval)
+					}
+					cancel()
+					<-done
+					require.GreaterOrEqual(f, got, calls*6/10)
+					time.Sleep(time.Hour)
+					f.kept(users[0].Session, "a") // after quiet it is kept again
+				})
+			})
+		}
+	}
 }
 
 // P6: a session to which no messages arrive keeps nothing, and leaves what is idle when it loses its subscription.

@@ -5,6 +5,7 @@ package virtual_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,6 +43,7 @@ func TestKeptLockIsUsedAgainWithoutACommand(t *testing.T) {
 		s, _, closeAll := f.session(f.T)
 		defer closeAll()
 		mu := f.kept(s, "a")
+		require.NoError(f, atOnce(f.T, mu).Unlock()) // it asks the server, since the hold was idle for long
 		before, last := f.commands.Load(), uint64(0)
 		for i := range 200 {
 			take := mu.Lock
@@ -75,6 +77,47 @@ func TestKeptLockIsUsedAgainWithoutACommand(t *testing.T) {
 		require.Zero(f, f.left("a"))
 		require.Zero(f, s.IdleLocks())
 	})
+}
+
+// P1, P3: a hold that the server has lost is used no more when 20 ms are over since the server's last reply: the next call asks, finds that
+// another session holds, and has a greater token later. That is so for a use at any time after the loss, and after each use.
+func TestLostIdleHoldIsUsedForNoLongerThanATurn(t *testing.T) {
+	t.Parallel()
+	for _, pause := range []time.Duration{0, time.Millisecond, 20 * time.Millisecond, 300 * time.Millisecond} { // between two uses before the loss
+		for _, after := range []time.Duration{0, 5 * time.Millisecond, 20 * time.Millisecond, 100 * time.Millisecond, 900 * time.Millisecond} {
+			bubble(t, func(f *fixture) {
+				s, _, closeAll := f.session(f.T)
+				defer closeAll()
+				other, _, closeOther := f.session(f.T)
+				defer closeOther()
+				mu := f.kept(s, "a")
+				replied, keeps := time.Now(), f.counts(scripts.LockKeep)
+				for range 10 {
+					before := keeps.Load()
+					require.NoError(f, atOnce(f.T, mu).Unlock())
+					if keeps.Load() > before {
+						replied = time.Now()
+					}
+					time.Sleep(pause)
+				}
+				f.redis.FlushAll()
+				held := atOnce(f.T, reentrant.New(other, "a"))
+				time.Sleep(after)
+				ctx, cancel := context.WithTimeout(f.Context(), 50*time.Millisecond)
+				defer cancel()
+				lease, err := mu.Lock(ctx)
+				if time.Since(replied) < longestTurn {
+					require.NoError(f, lease.Unlock())
+					time.Sleep(longestTurn)
+					lease, err = mu.Lock(ctx)
+				}
+				require.ErrorIs(f, err, signalbox.ErrHeld, "%v %v", pause, after)
+				require.Zero(f, lease.Token())
+				require.NoError(f, held.Unlock())
+				require.Greater(f, atOnce(f.T, mu).Token(), held.Token())
+			})
+		}
+	}
 }
 
 // P3: after the tokens of one grant a kept lock asks the server, and the next token is greater.
@@ -140,6 +183,7 @@ func TestTermsOfKeptLocks(t *testing.T) {
 		defer closeAll()
 		short := signalbox.WithRenewedLease(500 * time.Millisecond)
 		f.kept(s, "a", short)
+		require.NoError(f, atOnce(f.T, reentrant.New(s, "a", short)).Unlock())
 		before := f.commands.Load()
 		require.NoError(f, atOnce(f.T, reentrant.New(s, "a", short, signalbox.WithKeepWarm(0))).Unlock())
 		require.Equal(f, before, f.commands.Load())
@@ -264,11 +308,12 @@ func TestIdleHoldsAreRenewedTogether(t *testing.T) {
 	})
 }
 
-// P2: an idle lock that is taken by force is reported to no caller, and its session acquires it anew.
+// P2: an idle lock that is taken by force is reported in the log and to no caller, and its session acquires it anew.
 func TestLostIdleHoldIsReportedToNoCaller(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(f *fixture) {
-		s, events, closeAll := f.observed()
+		logger, lines := logged()
+		s, events, closeAll := f.observed(signalbox.WithLogger(logger))
 		defer closeAll()
 		other, _, closeOther := f.session(f.T)
 		defer closeOther()
@@ -280,6 +325,8 @@ func TestLostIdleHoldIsReportedToNoCaller(t *testing.T) {
 		require.Zero(f, s.IdleLocks())
 		hooks, _ := events.took()
 		require.Empty(f, hooks)
+		time.Sleep(2 * time.Second)
+		require.Equal(f, 1, strings.Count(lines.String(), "the server lost a lock that was kept"))
 		require.NoError(f, atOnce(f.T, mu).Unlock())
 	})
 }

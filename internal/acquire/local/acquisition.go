@@ -114,27 +114,33 @@ func (a *Acquisition) join(ctx context.Context) (hold.Lease, error) {
 		step = a.joinWaitlist
 	}
 	for {
-		lease, ended, err := step()
-		if ended == nil {
+		lease, claimed, mayUse, err := step()
+		switch {
+		case claimed == nil:
 			return lease, err
+		case !mayUse:
+			endIdle(ctx, claimed)
+		default:
+			if lease, ok := a.Queue.confirm(ctx, claimed); ok {
+				return lease, nil
+			}
 		}
-		endIdle(ctx, ended)
 	}
 }
 
 // joinAlone counts the caller as a waiter with a ticket of its own, or returns why it may not ask the server. If it returns a hold,
 // the caller ends that, and begins again.
-func (a *Acquisition) joinAlone() (lease hold.Lease, ended KeptHold, err error) {
+func (a *Acquisition) joinAlone() (lease hold.Lease, claimed KeptHold, mayUse bool, err error) {
 	q := a.Queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if err = a.Source.Admit(q.waitersAheadLocked(a.Concurrent)); err != nil {
-		return hold.Lease{}, nil, err
+		return hold.Lease{}, nil, false, err
 	}
-	if _, ended = q.useIdleLocked(ShareKey{}); ended == nil && !a.Concurrent {
+	if _, claimed, _ = q.useIdleLocked(ShareKey{}); claimed == nil && !a.Concurrent {
 		a.counted, q.mu.waiters = 1, q.mu.waiters+1
 	}
-	return hold.Lease{}, ended, nil
+	return hold.Lease{}, claimed, false, nil
 }
 
 // countAlone counts the caller, which has a ticket of its own, as a waiter so often more.
@@ -145,31 +151,26 @@ func (a *Acquisition) countAlone(n int32) {
 }
 
 // joinWaitlist uses an idle hold, or makes the caller a waiter if it may not ask the server, or returns why it may do neither. If it
-// returns a hold, which has another key, the caller ends that, and begins again.
-func (a *Acquisition) joinWaitlist() (lease hold.Lease, ended KeptHold, err error) {
+// returns a hold, the caller confirms that if it mayUse it, or else ends it, and begins again.
+func (a *Acquisition) joinWaitlist() (lease hold.Lease, claimed KeptHold, mayUse bool, err error) {
 	q := a.Queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	a.waitlist = q.findOrAddLocked(a.Key)
 	// Under the lock: Refuse finds the caller among the waiters, or the caller finds the reason here.
 	if err = a.Source.Admit(q.waitersAheadLocked(a.Key.Concurrent)); err != nil {
-		return hold.Lease{}, nil, err
+		return hold.Lease{}, nil, false, err
 	}
-	lease, ended = q.useIdleLocked(a.Key)
-	if ended != nil && a.waitlist.isFull() {
-		go ended.End() // the caller waits for that as for every hold of the session, before all that come later
-		ended = nil
-	}
-	if ended != nil || lease != (hold.Lease{}) {
-		return lease, ended, nil
+	if lease, claimed, mayUse = q.useIdleLocked(a.Key); claimed != nil || lease != (hold.Lease{}) {
+		return lease, claimed, mayUse, nil
 	}
 	if a.waits = a.waitlist.head != nil || a.waitlist.mustWait(); !a.waits {
 		a.waitlist.countDirect(1)
-		return hold.Lease{}, nil, nil
+		return hold.Lease{}, nil, false, nil
 	}
 	a.waitlist.append(a.waiter)
 	a.waitlist.sendIfNeeded()
-	return hold.Lease{}, nil, nil
+	return hold.Lease{}, nil, false, nil
 }
 
 // endDirectRequest ends the request of a caller that is no waiter.

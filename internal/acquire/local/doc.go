@@ -30,7 +30,8 @@
 //     question. If not, or if there is no reply, the hold stays with the goroutines in it, and one waits for another hold.
 //  8. A hold that no goroutine wants may be kept (HandOverOrKeep): one in a Queue. It is used by the next call with its key,
 //     or ended, once: by a call that cannot use it, which asks the server after the reply, by its timer, by a recall, or by
-//     the caller of TakeIdle. A call with its key waits for its end before all that come later.
+//     the caller of TakeIdle. If NextLease refuses it, the call asks the server for it first (Confirm), as the goroutine that uses it: all that
+//     come meanwhile wait for that.
 //
 // # Not guaranteed
 //

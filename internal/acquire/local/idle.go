@@ -19,8 +19,11 @@ type KeptHold interface {
 	UnlockedHold
 	// MayKeep reports whether the session may keep the hold now. It is called under the lock of the Queue.
 	MayKeep() bool
-	// BeginTurn begins a turn: a goroutine is about to use the hold after an idle time. It is called under the lock of the Queue.
-	BeginTurn(now clock.Instant)
+	// Use records that a goroutine is about to use the hold after an idle time. It is called under the lock of the Queue.
+	Use()
+	// Confirm asks the server whether it still has the hold, and reports whether it has, and no session wants the lock. Then a turn
+	// begins. It is called without a lock, for a hold that NextLease refused, by the goroutine that is about to use it.
+	Confirm(ctx context.Context) bool
 	// End releases the hold, and waits for the reply. It is called without a lock, once, after the Queue has forgotten the hold.
 	End()
 }
@@ -133,22 +136,49 @@ func (q *Queue) idleLocked() *idleHold {
 	return &q.mu.rare.idle
 }
 
-// useIdleLocked returns a lease of the idle hold, if q has one with that key. Otherwise it returns the hold that the caller has to end,
-// or nil.
-func (q *Queue) useIdleLocked(key ShareKey) (lease hold.Lease, ended KeptHold) {
+// useIdleLocked returns a lease of the idle hold, if q has one with that key and it may be used without the server. Otherwise it returns
+// the hold, which the caller has to end, or nil. If the key is that of the hold, the caller confirms it before: mayUse.
+func (q *Queue) useIdleLocked(key ShareKey) (lease hold.Lease, claimed KeptHold, mayUse bool) {
 	h := q.idleLocked()
 	if h == nil {
-		return hold.Lease{}, nil
+		return hold.Lease{}, nil, false
 	}
-	if h.key == key {
-		now := clock.Now()
-		h.hold.BeginTurn(now)
-		if lease, ok := h.hold.NextLease(now); ok {
-			h.wakeLocked()
-			return lease, nil
+	if h.key != key {
+		return hold.Lease{}, h.takeLocked(), false
+	}
+	h.hold.Use()
+	h.wakeLocked()
+	if lease, ok := h.hold.NextLease(clock.Now()); ok {
+		return lease, nil, false
+	}
+	return hold.Lease{}, h.hold, true // a recall, or a loss, finds that it is used
+}
+
+// confirm returns a lease of a hold that its caller has claimed, if the server confirms it. Otherwise it ends the hold, and waits for
+// that as long as ctx lasts.
+func (q *Queue) confirm(ctx context.Context, claimed KeptHold) (hold.Lease, bool) {
+	isConfirmed := claimed.Confirm(ctx)
+	if lease, ok := q.useConfirmed(claimed, isConfirmed); ok {
+		return lease, true
+	}
+	endIdle(ctx, claimed)
+	return hold.Lease{}, false
+}
+
+func (q *Queue) useConfirmed(claimed KeptHold, isConfirmed bool) (hold.Lease, bool) { //nolint:revive // what the server said
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	h := q.keptLocked(claimed)
+	if h == nil {
+		return hold.Lease{}, false // it was lost meanwhile
+	}
+	if isConfirmed && !h.recalled {
+		if lease, ok := claimed.NextLease(clock.Now()); ok {
+			return lease, true
 		}
 	}
-	return hold.Lease{}, h.takeLocked()
+	h.forgetLocked()
+	return hold.Lease{}, false
 }
 
 // UseOrTry is BeginTry. If the session keeps an idle hold with that key, UseOrTry returns a lease of it instead. It ends another idle
@@ -166,21 +196,27 @@ func (q *Queue) TryJoint(ctx context.Context, key ShareKey) (began bool) {
 // useOrTry is UseOrTry for a goroutine that can use an idle hold with the key usable.
 func (q *Queue) useOrTry(ctx context.Context, key, usable ShareKey) (lease hold.Lease, began bool) {
 	for {
-		lease, ended, began := q.useOrTryOnce(key, usable)
-		if ended == nil {
+		lease, claimed, mayUse, began := q.useOrTryOnce(key, usable)
+		switch {
+		case claimed == nil:
 			return lease, began
+		case !mayUse:
+			endIdle(ctx, claimed)
+		default:
+			if lease, ok := q.confirm(ctx, claimed); ok {
+				return lease, false
+			}
 		}
-		endIdle(ctx, ended)
 	}
 }
 
-func (q *Queue) useOrTryOnce(key, usable ShareKey) (lease hold.Lease, ended KeptHold, began bool) {
+func (q *Queue) useOrTryOnce(key, usable ShareKey) (lease hold.Lease, claimed KeptHold, mayUse, began bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if lease, ended = q.useIdleLocked(usable); ended != nil || lease != (hold.Lease{}) {
-		return lease, ended, false
+	if lease, claimed, mayUse = q.useIdleLocked(usable); claimed != nil || lease != (hold.Lease{}) {
+		return lease, claimed, mayUse, false
 	}
-	return hold.Lease{}, nil, q.beginTryLocked(key)
+	return hold.Lease{}, nil, false, q.beginTryLocked(key)
 }
 
 // endIdle ends an idle hold, so that the caller finds the lock free, and waits for that as long as ctx lasts.
@@ -202,18 +238,19 @@ func (q *Queue) Recall(recalled KeptHold) (isIdle bool) {
 	return isIdle
 }
 
-// Forget forgets a hold that has ended.
-func (q *Queue) Forget(over KeptHold) {
+// Forget forgets a hold that has ended, and reports whether it is or was idle.
+func (q *Queue) Forget(over KeptHold) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	h := q.keptLocked(over)
 	if h == nil {
-		return
+		return false
 	}
 	if h.idle {
 		h.wakeLocked()
 	}
 	h.forgetLocked()
+	return true
 }
 
 // keptLocked returns what q knows of a hold that is or was idle, or nil.

@@ -21,11 +21,15 @@ const keptFor = time.Second
 // keptHold is a hold that may be kept, and ends when the test says so.
 type keptHold struct {
 	queue    *Queue
-	next     uint64        // the next token; a hold without one refuses to be used
-	turns    int           // counts the turns that it began
-	notKept  bool          // the hold may not be kept
-	releases chan struct{} // End waits for it
-	ended    bool
+	next     uint64 // the next token; a hold without one refuses to be used
+	uses     int    // counts the uses after an idle time
+	confirms int    // counts the calls of Confirm
+	// confirmed has the results of Confirm: that the server has the hold, which has the token spent then. Without it the server has not.
+	confirmed chan bool
+	spent     uint64
+	notKept   bool          // the hold may not be kept
+	releases  chan struct{} // End waits for it
+	ended     bool
 }
 
 // keeps lets a hold of the session be kept, with that next token.
@@ -43,7 +47,16 @@ func (h *keptHold) unlock() HandOverResult {
 
 func (h *keptHold) MayKeep() bool { return !h.notKept }
 
-func (h *keptHold) BeginTurn(clock.Instant) { h.turns++ }
+func (h *keptHold) Use() { h.uses++ }
+
+func (h *keptHold) Confirm(context.Context) bool {
+	h.confirms++
+	if h.confirmed != nil && <-h.confirmed {
+		h.next = h.spent
+		return true
+	}
+	return false
+}
 
 func (h *keptHold) NextLease(clock.Instant) (hold.Lease, bool) {
 	if h.next == 0 {
@@ -87,7 +100,8 @@ func TestIdleHoldIsUsedByTheNextCall(t *testing.T) {
 		lease, began := r.UseOrTry(r.Context(), exclusiveKey)
 		require.False(t, began)
 		require.EqualValues(t, 9, lease.Token())
-		require.Equal(t, 2, h.turns, "a hand-over begins none")
+		require.Equal(t, 2, h.uses, "a hand-over is none")
+		require.Zero(t, h.confirms)
 		require.Empty(t, r.tickets)
 		h.notKept = true
 		require.Equal(t, NoWaiter, h.unlock())
@@ -95,6 +109,60 @@ func TestIdleHoldIsUsedByTheNextCall(t *testing.T) {
 		r.Forget(h)
 		r.ends()
 	})
+}
+
+// P1, P3: a hold that may not be used without the server is confirmed by the call that wants it, and others wait for that call. What the
+// server has not, or another session wants, or was lost meanwhile, is ended, and the call asks for another one.
+func TestIdleHoldIsConfirmedByTheCallThatUsesIt(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		meanwhile   func(r *rig, h *keptHold)
+		isConfirmed bool
+		used        bool
+	}{
+		"Confirmed": {isConfirmed: true, used: true},
+		"Refused":   {},
+		"Recalled":  {meanwhile: func(r *rig, h *keptHold) { require.False(r, r.Recall(h), "it is used") }, isConfirmed: true},
+		"Lost":      {meanwhile: func(r *rig, h *keptHold) { r.Forget(h) }, isConfirmed: true},
+		"Idle time": {meanwhile: func(*rig, *keptHold) { time.Sleep(2 * keptFor) }, isConfirmed: true, used: true},
+		"Close":     {meanwhile: func(r *rig, _ *keptHold) { require.Empty(r, r.table.TakeIdle()) }, isConfirmed: true, used: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inRig(t, func(r *rig) {
+				h := r.keeps(0)
+				h.confirmed, h.spent = make(chan bool), 7
+				first, second := r.acquiresWith(exclusiveKey), r.acquiresWith(exclusiveKey)
+				first.requireWaits()
+				second.requireWaits()
+				require.False(t, r.BeginTry(exclusiveKey))
+				if c.meanwhile != nil {
+					c.meanwhile(r, h)
+				}
+				h.confirmed <- c.isConfirmed
+				synctest.Wait()
+				require.Equal(t, 1, h.confirms)
+				require.Zero(t, r.table.Idle())
+				if c.used {
+					first.requireHas(7)
+					second.requireWaits()
+					require.Equal(t, HandedOver, h.unlock())
+					synctest.Wait()
+					second.requireHas(7)
+					r.Forget(h)
+					r.ends()
+					return
+				}
+				second.cancel()
+				synctest.Wait()
+				h.requireEnds(r)
+				require.Len(t, r.tickets, 1, "it asks the server")
+				r.tickets[0].token = 9
+				r.joinReturns(nil)
+				first.requireHas(9)
+			})
+		})
+	}
 }
 
 // P6: a hold is idle for as long as its option says since its last use, and then it ends.

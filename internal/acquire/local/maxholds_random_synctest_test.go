@@ -219,7 +219,12 @@ func (h *walkHold) handOver(now clock.Instant) HandOverResult {
 
 func (h *walkHold) MayKeep() bool { return !h.server.oneIn(4) }
 
-func (h *walkHold) BeginTurn(clock.Instant) { h.server.reused.Add(1) }
+func (h *walkHold) Use() { h.server.reused.Add(1) }
+
+func (h *walkHold) Confirm(context.Context) bool {
+	h.server.sleepUpTo(time.Millisecond)
+	return h.server.oneIn(2)
+}
 
 // End also stands for the loss of an idle hold.
 func (h *walkHold) End() {

@@ -322,7 +322,7 @@ func (a *Attempt) setLocalHold(localHold session.LocalHold) (older session.Local
 		return nil, false, nil
 	}
 	needsRecheck, a.needsRecheck = a.needsRecheck, false
-	if a.idle == recalled {
+	if a.idle.isRecalled() {
 		wanted, _ = localHold.(session.RecalledHold)
 	}
 	if !q.registry.protocol.isExclusive() {

@@ -57,7 +57,7 @@ func (a *Attempt) beginRelease(lastUsed wire.Stamp) (mayFree bool) {
 	a.q.registry.mu.Lock()
 	defer a.q.registry.mu.Unlock()
 	a.localHold = nil
-	return a.footprint.Left == session.UnmarkedHoldLeft && a.footprint.HasNoTicket() && lastUsed != 0 && a.q.pending == 0 && a.idle != recalled
+	return a.footprint.Left == session.UnmarkedHoldLeft && a.footprint.HasNoTicket() && lastUsed != 0 && a.q.pending == 0 && !a.idle.isRecalled()
 }
 
 // endFreed ends a, of which the server has nothing any more.

@@ -14,7 +14,11 @@ const (
 	mayBeMarked idleState = iota // no request that found no mark was sent since recalls arrive
 	foundUnmarked
 	recalled // another session wants the lock, or may do so without this one learning of it
+	wanted   // recalled, by a message
+	inVain   // wanted, and at the release no session waited
 )
+
+func (s idleState) isRecalled() bool { return s >= recalled }
 
 // MayKeep reports whether the hold of a may be kept while no goroutine uses it, as of now: no session is known to wait for the
 // lock, and this one learns of the first that does. That is certain if the key had no mark when a request was executed that was
@@ -33,7 +37,7 @@ func (a *Attempt) OnKept(sent clock.Instant, isMarked bool) {
 	var h session.RecalledHold
 	switch {
 	case isMarked:
-		h = a.recallLocked()
+		h = a.recallLocked(recalled)
 	default:
 		a.foundNoMarkLocked(sent)
 	}
@@ -53,13 +57,30 @@ func (a *Attempt) foundNoMarkLocked(sent clock.Instant) {
 
 // recallLocked records a recall, whatever the state of a: the message may overtake the reply of the enter. It returns the hold to
 // notify, or nil.
-func (a *Attempt) recallLocked() session.RecalledHold {
+func (a *Attempt) recallLocked(how idleState) session.RecalledHold {
 	if a.request.KeepFor == 0 {
 		return nil
 	}
-	a.idle = recalled
+	a.idle = max(a.idle, how)
 	h, _ := a.localHold.(session.RecalledHold)
 	return h
+}
+
+// WasWantedInVain reports, after Release, whether another session recalled the hold of a by a message and does not wait for it: by a try,
+// or for a lock of another kind.
+func (a *Attempt) WasWantedInVain() bool {
+	a.q.registry.mu.Lock()
+	defer a.q.registry.mu.Unlock()
+	return a.idle == inVain
+}
+
+// releasedUnwanted records that a was released, and that no session waited.
+func (a *Attempt) releasedUnwanted() {
+	a.q.registry.mu.Lock()
+	defer a.q.registry.mu.Unlock()
+	if a.idle == wanted {
+		a.idle = inVain
+	}
 }
 
 // Recall implements session.RecallRegistry.
@@ -67,7 +88,7 @@ func (r *Registry) Recall(attempt string) {
 	r.mu.Lock()
 	var h session.RecalledHold
 	if a := r.mu.attempts[attempt]; a != nil {
-		h = a.recallLocked()
+		h = a.recallLocked(wanted)
 	}
 	r.mu.Unlock()
 	if h != nil {
@@ -80,7 +101,7 @@ func (r *Registry) RecallAll() {
 	r.mu.Lock()
 	var all []session.RecalledHold
 	for _, a := range r.mu.attempts {
-		if h := a.recallLocked(); h != nil {
+		if h := a.recallLocked(recalled); h != nil {
 			all = append(all, h)
 		}
 	}

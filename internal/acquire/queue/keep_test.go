@@ -142,7 +142,7 @@ func TestRecallBeforeTheReplyIsRemembered(t *testing.T) {
 			await(t, "the recall", func() bool {
 				u.mu.Lock()
 				defer u.mu.Unlock()
-				return a.idle == recalled
+				return a.idle == wanted
 			})
 		},
 	} {

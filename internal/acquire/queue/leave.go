@@ -66,8 +66,10 @@ func (a *Attempt) Release(ctx context.Context, lastUsed wire.Stamp, expiresIn ti
 		a.handleReleaseError(err, expiresIn)
 		return false, err
 	}
-	if mayFree && reply.Code() == wire.Done && reply.Len() == 1 {
-		purse.pay(1)
+	if reply.Code() == wire.Done && reply.Len() == 1 {
+		if a.releasedUnwanted(); mayFree {
+			purse.pay(1)
+		}
 	}
 	a.readGrants(reply)
 	a.finish(reply.Code() == wire.MayQueue || reply.Code() == wire.NeedsQueue)

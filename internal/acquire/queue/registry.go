@@ -45,6 +45,8 @@ type Request struct {
 	ShareKey local.ShareKey
 	// KeepFor is for how long a hold may be kept while no goroutine uses it. If it is not 0, Mode says so to the scripts.
 	KeepFor time.Duration
+	// Joint is the request if the lock is acquired together with others; nil if it is the same. Such a hold is not kept.
+	Joint *Request
 	// Concurrent says that other goroutines of the session may hold the lock at the same time.
 	Concurrent bool
 }
