@@ -35,7 +35,7 @@ type poller struct {
 	replied clock.Instant    // when the last call was sent that had a reply
 	left    bool             // the server knows that the membership retires
 	gone    bool             // the server knows no such member: releases alone may still have an effect
-	names   *syncer          // names that are yet to be set; nil if there are none
+	names   *syncer          // names that are yet to be set; nil if no name is
 }
 
 // task is what a poller does next. Of two tasks that are due at once the lesser one is first.
