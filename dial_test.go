@@ -115,7 +115,7 @@ func TestDialReportsThatNoServerListens(t *testing.T) {
 func TestDialRefusesABadURLWithoutRepeatingIt(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{
-		"", "localhost:6379", "http://localhost:6379", "redis://:secret@local host:1", "redis://u:secret@h:1/x", "redis://u:sec%zzret@h:1",
+		"", "localhost:6379", "http://localhost:6379", "redis://:secret@local host:1", "redis://u:secret@h:1/x", "redis://u:sec%zzret@h:1", "redis://u:sec/secret@h:1",
 		"redis://h:6379/99999999999999999999",
 	} {
 		s, err := signalbox.Dial(t.Context(), url)
@@ -123,6 +123,9 @@ func TestDialRefusesABadURLWithoutRepeatingIt(t *testing.T) {
 		require.ErrorIs(t, err, signalbox.ErrBadOption, url)
 		require.NotContains(t, err.Error(), "secret")
 		require.NotContains(t, err.Error(), "sec%zzret")
+		if strings.Contains(url, "sec") {
+			require.ErrorContains(t, err, "in a user or a password write %25")
+		}
 		_, sameErr := signalbox.ParseURL(url)
 		require.ErrorIs(t, sameErr, signalbox.ErrBadOption, url)
 		require.NotContains(t, sameErr.Error(), "secret")

@@ -48,7 +48,7 @@ func ParseURL(address string) (rueidis.ClientOption, error) {
 	}
 	u, err := url.Parse(address)
 	if err != nil {
-		return refuse("the URL is not of the form redis://[user:password@]host[:port][/db][?parameter=value&...]")
+		return refuse("the URL is not of the form redis://[user:password@]host[:port][/db][?parameter=value&...]" + escapes)
 	}
 	// If the password has a character that ends it, the rest of it may be here.
 	if u.Fragment != "" || strings.Contains(u.RawQuery, "@") {
@@ -66,7 +66,7 @@ func ParseURL(address string) (rueidis.ClientOption, error) {
 		return rueidis.ClientOption{}, err
 	}
 	if malformed != nil || o.SelectDB < 0 {
-		return refuse("the URL is not of the form redis://[user:password@]host[:port][/db], rediss:// with TLS, or unix:///path")
+		return refuse("the URL is not of the form redis://[user:password@]host[:port][/db], rediss:// with TLS, or unix:///path" + escapes)
 	}
 	if o.TLSConfig != nil && o.Sentinel.MasterSet != "" {
 		if !query.Has("server_name") {
@@ -76,6 +76,9 @@ func ParseURL(address string) (rueidis.ClientOption, error) {
 	}
 	return o, nil
 }
+
+// escapes says how to write what ends a user or a password in a URL.
+const escapes = "; in a user or a password write %25 for a percent sign, %2F for a /, %23 for a #, %3F for a ?, %40 for an @"
 
 func refuse(why string) (rueidis.ClientOption, error) {
 	return rueidis.ClientOption{}, fmt.Errorf("%w: %s", errs.ErrBadOption, why)
