@@ -268,6 +268,7 @@ func ignoresALateRelease(tb testing.TB) {
 	require.NotEmpty(tb, m.owns["0"])
 	again()
 	require.Equal(tb, m.owns["0"], w.rows()["0"].token)
+	require.Equal(tb, m.number, w.rows()["0"].owner)
 }
 
 // The only member does not get it back either, until the pause is over.
@@ -435,4 +436,102 @@ func waitsUntilHeard(tb testing.TB) {
 		w.audit()
 		w.drop()
 	}
+}
+
+// Shards that hang in drains do not count as moves under way, so they keep no others from moving.
+func TestHungDrainsKeepNoOthersFromMoving(t *testing.T) {
+	t.Parallel()
+	movesBesideHungDrains(t)
+}
+
+func movesBesideHungDrains(tb testing.TB) {
+	tb.Helper()
+	w := newWorld(newGroup(tb), 60)
+	s := defaults(60)
+	s.moves = 5
+	hung, good := w.add(s), w.add(s)
+	w.runs(8*second, second)
+	next := w.add(s)
+	for range 80 {
+		hung.polls()
+		good.polls()
+		good.drains()
+		next.polls()
+		w.passes(second)
+	}
+	require.Equal(tb, []int{30, 20, 10}, w.loads(), "the hung one was asked for 10, and gave none")
+}
+
+// Shards that are banned from a taker keep no others from moving to it.
+func TestBannedShardsKeepNoOthersFromMoving(t *testing.T) {
+	t.Parallel()
+	looksBehindBans(t)
+}
+
+func looksBehindBans(tb testing.TB) {
+	tb.Helper()
+	w := evenWorld(tb, 60, 2)
+	a, b := w.members[0], w.members[1]
+	for n := range 24 {
+		for shard := range a.owns {
+			a.release(shard, "e", 3600*second)
+			break
+		}
+		w.runs(2*second, second)
+		require.Len(tb, b.owns, 30, "after %d", n)
+	}
+	b.set(1, unlimited, "p")
+	w.runs(20*second, second)
+	require.Equal(tb, []int{36, 24}, w.loads(), "all but those that A gave away")
+	w.add(defaults(60)).polls()
+	w.runs(20*second, second)
+	require.Equal(tb, []int{30, 0, 30}, w.loads(), "what all gave away is for the one that comes")
+}
+
+// A shard that each of many members gives away rests, and the least time between two of its grants is a second.
+func TestAShardThatAllGiveAwayRests(t *testing.T) {
+	t.Parallel()
+	rests(t)
+}
+
+func rests(tb testing.TB) {
+	tb.Helper()
+	w := evenWorld(tb, 24, 12)
+	w.moves = 0
+	for range 120 {
+		w.turn()
+		for _, m := range w.members {
+			if m.owns["7"] != "" {
+				m.release("7", "e", 3600*second)
+			}
+		}
+		w.passes(second / 4)
+	}
+	require.Equal(tb, "w", w.rows()["7"].state)
+	require.LessOrEqual(tb, w.moved["7"], 12)
+	next := w.add(defaults(24))
+	w.runs(8*second, second)
+	require.NotEmpty(tb, next.owns["7"], "it wakes for a member that did not give it away")
+}
+
+// A resize ends all promises, also those of moves by hand, and polls rest while shards drain.
+func TestPollsRestWhileAResizeDrains(t *testing.T) {
+	t.Parallel()
+	restsWhileItDrains(t)
+}
+
+func restsWhileItDrains(tb testing.TB) {
+	tb.Helper()
+	w := evenWorld(tb, 60, 1)
+	next := w.add(defaults(60))
+	next.polls()
+	for shard := range 20 {
+		w.call(scripts.ShardsMove, shard, next.number, digits(w.clock+second), "PUBLISH", channel)
+	}
+	for range 10 {
+		w.call(scripts.ShardsResize, 50, digits(w.clock+second), "PUBLISH", channel)
+	}
+	w.passes(second)
+	next.polls() // which fails if there is always more
+	require.False(tb, next.poll())
 }

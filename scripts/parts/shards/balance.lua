@@ -3,8 +3,8 @@
 -- shards/balance
 -- Grants what is free, and lets shards move until no move makes the loads more even.
 --
--- uses     budget, count_of, decimal, donors, find, find_last, first_taker, grant_or_free, is_banned, new_row, next_version, now_us, read_member, read_row, state, write_row
--- defines  balance, grant_free, may_be_free, may_move, moving, next_free, request, request_one, turn_over
+-- uses     budget, count_of, decimal, digits, donors, find, find_last, first_taker, grant_or_free, index, is_banned, is_recent, list_rows, new_row, next_version, now_us, read_member, read_row, state, takers, write_row
+-- defines  balance, find_movable, grant_free, may_be_free, may_move, move_one, moving, next_free, request, request_one, turn_over
 
 -- Returns a shard that no member owns, and its row: one that waits until now, one that was
 -- released, or the next one of a count that never had an owner.
@@ -51,7 +51,7 @@ end
 -- which is of class 0, stays as long as the donor does.
 local function turn_over(donor, taker)
   local member = read_member(donor)
-  for _, entry in ipairs(find('p:' .. donor, MAX_BANS)) do
+  for _, entry in ipairs(find('p:' .. donor, SEARCH_FIRST)) do
     local shard = string.match(entry, '^p:%d+:(.*)$')
     local row = read_row(shard)
     local by_hand = row.class == '0' and member and member.state == 'l'
@@ -67,39 +67,86 @@ local function request(shard, row, next_state, taker)
   row.state, row.version, row.promised = next_state, next_version(), taker or NO_STAMP
   write_row(shard, row)
 end
-local moving -- how many shards are asked for
+local moving -- how many shards were asked for lately: a drain that takes long delays no other move
 local function may_move()
   if now_us < state.quiet then
     return false
   end
-  moving = moving or count_of('a')
+  if not moving then
+    local start, finish = '[a:' .. digits(now_us - SLOW_DRAIN_US), '(a;'
+    moving = redis.call('ZLEXCOUNT', index, start, finish)
+  end
   local most = state.moves > 0 and state.moves or math.max(MIN_MOVES, math.floor(state.count / MOVES_PART))
   return moving < most
 end
--- Asks for the donor's youngest shard that is not banned from the taker.
-local function request_one(donor, taker)
-  local last = find_last('k:' .. donor, MAX_BANS)
-  for _, entry in ipairs(last) do
+-- Returns the donor's youngest shard that is not banned from the taker. If the youngest few are, it
+-- looks at a page more, which is another one each second.
+local function find_movable(donor, taker)
+  for _, entry in ipairs(find_last('k:' .. donor, SEARCH_FIRST)) do
     local shard = string.match(entry, '^k:%d+:%d+:(.*)$')
     local row = read_row(shard)
     if not taker or not is_banned(row, taker) then
-      row.class, moving = '1', moving and moving + 1
-      request(shard, row, 'a', taker)
+      return shard, row
+    end
+  end
+  local pages = math.ceil(count_of('k:' .. donor) / SHARDS_PAGE)
+  local page = pages > 0 and math.floor(now_us / NEXT_PAGE_US) % pages or 0
+  local start, finish = '[k:' .. donor .. ':', '(k:' .. donor .. ';'
+  local found, last = redis.call('ZRANGE', index, finish, start, 'BYLEX', 'REV', 'LIMIT', page * SHARDS_PAGE, SHARDS_PAGE), nil
+  list_rows(found, '^k:%d+:%d+:(.*)$', function(row, shard)
+    if not last and not is_banned(row, taker) then
+      last = shard
+    end
+    return ''
+  end)
+  return last, last and read_row(last)
+end
+local function request_one(donor, taker)
+  local shard, row = find_movable(donor, taker)
+  if shard then
+    row.class, moving = '1', moving and moving + 1
+    request(shard, row, 'a', taker)
+  end
+  return shard
+end
+-- Whether a step made the loads more even, by a shard from the donor to the best taker that may
+-- have one of its shards; nil if no taker has less than the donor, or enough shards move already.
+local function move_one(donor, score)
+  local gives_all = score >= GIVES_ALL
+  local taker = first_taker(score)
+  if taker == donor or not taker and not gives_all then
+    return nil
+  end
+  if turn_over(donor, taker) then
+    return true
+  end
+  if not gives_all and not may_move() then
+    return nil
+  end
+  if request_one(donor, taker) then
+    return true
+  end
+  local others = redis.call('ZRANGE', takers, 1, SEARCH_FIRST, 'WITHSCORES')
+  for n = 1, #others, 2 do
+    if others[n] ~= donor and tonumber(others[n + 1]) < score and is_recent(others[n]) and request_one(donor, others[n]) then
       return true
     end
   end
   return false
 end
+-- The donors that have most come first. One that gives nothing, since its shards are banned from
+-- all takers, keeps no other from giving.
 local function balance()
   while budget > 0 do
-    local donor, score = unpack(redis.call('ZRANGE', donors, 0, 0, 'REV', 'WITHSCORES'))
-    score = tonumber(score)
-    local taker = donor and first_taker(score)
-    local gives_all = donor and score >= GIVES_ALL
-    if not taker and not gives_all or taker == donor then
-      return
+    local found = redis.call('ZRANGE', donors, 0, 0, 'REV', 'WITHSCORES')
+    local has_moved = found[1] and move_one(found[1], tonumber(found[2]))
+    if has_moved == false then
+      found = redis.call('ZRANGE', donors, 1, SEARCH_FIRST, 'REV', 'WITHSCORES')
+      for n = 1, #found, 2 do
+        has_moved = has_moved or move_one(found[n], tonumber(found[n + 1]))
+      end
     end
-    if not turn_over(donor, taker) and not ((gives_all or may_move()) and request_one(donor, taker)) then
+    if not has_moved then
       return
     end
     budget = budget - 1

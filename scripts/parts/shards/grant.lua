@@ -3,7 +3,7 @@
 -- shards/grant
 -- Granting shards, and what becomes of a shard that its owner has no more.
 --
--- uses     bans_left, decimal, digits, first_taker, group, heard, index, is_banned, is_present, is_recent, next_version, now_us, read_member, state, taker_of, write_row
+-- uses     bans_left, count_of, decimal, digits, first_taker, group, heard, index, is_banned, is_present, is_recent, next_version, now_us, read_member, state, taker_of, write_row
 -- defines  grant, grant_or_free, heir_of, lose_shard, release_shard, remove_shard, set_free
 local function grant(shard, row, owner, class)
   row.version = next_version()
@@ -28,7 +28,8 @@ end
 local function grant_or_free(shard, row, is_lost)
   local may_grant = now_us >= state.first_grant and state.resize == 0
   local heir = may_grant and heir_of(row, is_lost)
-  row.bans = bans_left(row)
+  local first
+  row.bans, first = bans_left(row)
   if is_lost then
     row.class = '0'
   end
@@ -38,9 +39,16 @@ local function grant_or_free(shard, row, is_lost)
   if heir then
     return set_free(shard, row, 'w', digits(heard[heir] + TAKER_RECENT_US + 1), heir)
   end
-  local _, first = bans_left(row)
   if first and may_grant and first_taker() then
-    return set_free(shard, row, 'w', first) -- each taker is banned
+    -- Each taker is banned. A member may join that is not, so it is looked at again, of all that
+    -- wait 100 in a second.
+    local again = digits(now_us + RECHECK_US + count_of('w') * RECHECK_EACH_US)
+    local till = again < first and again or first
+    if row.state == 'w' then
+      row.till = till -- it waits since its version
+      return write_row(shard, row)
+    end
+    return set_free(shard, row, 'w', till)
   end
   set_free(shard, row, 'f')
 end
@@ -62,7 +70,12 @@ local function release_shard(shard, row, ending, pause_us)
   if ending == 'e' then
     row.bans = row.owner .. ':' .. digits(now_us + pause_us) .. ' ' .. row.bans
   end
+  local again = row.state == 'o' and tonumber(row.token) + LEAST_OWNED_US
   row.losses, row.class = '0', row.state == 'o' and '1' or row.class
+  if again and again > now_us then -- what is given away at once is granted once a second
+    row.bans = bans_left(row)
+    return set_free(shard, row, 'w', digits(again))
+  end
   grant_or_free(shard, row, false)
 end
 

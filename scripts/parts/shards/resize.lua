@@ -4,12 +4,15 @@
 -- Replaces a set of a count: every shard is asked for, and when none has an owner the new set is
 -- there.
 --
--- uses     budget, find, index, is_changed, next_version, read_row, request, rows, state, turn_over
+-- uses     budget, find, index, is_changed, next_version, read_row, request, rows, state, write_row
 -- defines  install, replace_set, withdraw_promises
 local function withdraw_promises()
   local promised = find('p', budget)
   for _, entry in ipairs(promised) do
-    turn_over(string.match(entry, '^p:(%d+):'))
+    local shard = string.match(entry, '^p:%d+:(.*)$')
+    local row = read_row(shard)
+    row.promised = NO_STAMP -- also of a move by hand: each step ends one, so that the steps end
+    write_row(shard, row)
     budget = budget - 1
   end
 end

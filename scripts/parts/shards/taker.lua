@@ -83,17 +83,20 @@ local function taker_of(row, is_lost)
   local old, least = first_fit(true, '-inf', row)
   return (not old or with_share and score < least) and (with_share or taker) or old
 end
--- Returns the bans that are not over, the last few, and when the first of them ends.
+-- Returns the bans that are not over, of members that are there, and when the first of them ends.
+-- If there are too many, that one is left out.
 local function bans_left(row)
-  local left, first = {}, nil
+  local left, first, at = {}, nil, nil
   for owner, till in string.gmatch(row.bans, '(%d+):(%d+)') do
-    if till > digits(now_us) then
+    if till > digits(now_us) and read_member(owner) then
       left[#left + 1] = owner .. ':' .. till
-      first = (not first or till < first) and till or first
+      if not first or till < first then
+        first, at = till, #left
+      end
     end
   end
-  while #left > MAX_BANS do
-    table.remove(left, 1)
+  if #left > MAX_BANS then
+    table.remove(left, at)
   end
   return table.concat(left, ' '), first
 end
