@@ -33,7 +33,7 @@ import (
 // client ended a call, the error is ErrNoReply. The text of every error is one line.
 var (
 	// ErrHeld: another holder has the lock. TryLock returns it. Lock joins it with the context's
-	// error if the lock was held when it last asked.
+	// error if the lock was held when it last asked. Holder (Holders) asks the server who it is.
 	ErrHeld = errs.ErrHeld
 	// ErrLost: the lease ended without its holder's doing: not renewed in time, or taken away.
 	ErrLost = errs.ErrLost
@@ -115,7 +115,7 @@ var (
 // OpError is an error with the operation and the name it belongs to.
 type OpError struct {
 	Op   string // "lock", "try lock", "unlock", ...
-	Name string // the lock's, as New was given it, or its digest (WithHashedNames)
+	Name string // the lock's, as New was given it; Error shortens it, or its digest (WithHashedNames)
 	Err  error
 }
 
@@ -124,7 +124,7 @@ func (e *OpError) Error() string {
 	if e == nil {
 		return "<nil>"
 	}
-	return errs.OneLine(fmt.Sprintf("signalbox: %s %q: %v", e.Op, e.Name, e.Err))
+	return errs.OneLine(fmt.Sprintf("signalbox: %s %s: %v", e.Op, errs.Quote(e.Name), e.Err))
 }
 
 // Unwrap returns what went wrong.

@@ -133,8 +133,10 @@ func WithObserver(o Observer) SessionOption {
 //
 // Warn:
 //
-//   - a lease, or a lock that was kept (WithKeepWarm), was lost before it was unlocked, the server did not confirm a release, or it refused a call
-//     (ErrRefused, ErrDenied);
+//   - a lease, or a lock that the session kept idle, was lost before it was unlocked; the server did not confirm a release;
+//   - calls fail: at once if a call returned ErrRefused, ErrDenied or ErrUnsupported, else after 5 s; with the cause, and
+//     what to do. Once for each cause, and once more, as Info, when it is over;
+//   - no unlock messages have arrived for 5 s, so that waiters poll. The same;
 //   - the function of a once panicked, or failed after its caller had left;
 //   - a Locker has to try again, and why;
 //   - the host was suspended, or its wall clock was set forward;
@@ -144,11 +146,10 @@ func WithObserver(o Observer) SessionOption {
 // Lines are written one after the other on a goroutine of their own. So a handler may block, or call the session. If it
 // panics, its line is lost.
 //
-// Info: unlock messages cease to arrive, so that waiters poll, and arrive again. If the server denies them, that is
-// a warning. Error: a hook of the observer panicked.
+// Error: a hook of the observer panicked.
 //
-// Apart from the last two warnings each sort of event has at most one line in a second, with the number of events and
-// the first of them. It is written a second after that.
+// Each sort of event has at most one line in a second, and one in a minute while they continue, with the number of events
+// and the first of them. Names of more than 128 bytes are shortened.
 //
 // Hold ids and passwords are never logged. With WithHashedNames, names are logged as digests.
 func WithLogger(logger *slog.Logger) SessionOption {

@@ -245,10 +245,18 @@ func (b *Base) Explain(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if b.Session != nil && (errors.Is(err, errs.ErrRefused) || errors.Is(err, errs.ErrDenied)) {
+	if b.Session != nil && (errors.Is(err, errs.ErrRefused) || errors.Is(err, errs.ErrDenied) || errors.Is(err, errs.ErrUnsupported)) {
 		b.Session.Logs.Refused(b.labels(), op, err)
 	}
-	return &signalbox.OpError{Op: op, Name: b.Name, Err: WithoutOp(err)}
+	return &signalbox.OpError{Op: b.opName(op), Name: b.Name, Err: WithoutOp(err)}
+}
+
+// opName returns what errors call an operation: permits are released.
+func (b *Base) opName(op string) string {
+	if op == "unlock" && b.Resolved != nil && b.Kind == session.Semaphore {
+		return "release"
+	}
+	return op
 }
 
 // Named implements hold.Namer for the owners of the lock's holds. Without an operation the error says what has ended: a lock,
@@ -260,7 +268,7 @@ func (b *Base) Named(op string, err error) error {
 			op = string(b.Kind)
 		}
 	}
-	return &signalbox.OpError{Op: op, Name: b.Name, Err: WithoutOp(err)}
+	return &signalbox.OpError{Op: b.opName(op), Name: b.Name, Err: WithoutOp(err)}
 }
 
 // WithoutOp returns err without the operation and the name, if it begins with them.

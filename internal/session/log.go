@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/rueidis"
-
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/observe"
 	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/timers"
@@ -35,14 +35,17 @@ func (s *Session) warnOfEviction(limit, policy string) {
 		"maxmemory", limit, "maxmemory-policy", policy)
 }
 
-// logInterval is how long events of one sort are collected for one line of the log.
-const logInterval = time.Second
+// logInterval is how long events of one sort are collected for one line of the log. While they continue it doubles with each line, up to
+// maxLogInterval.
+const logInterval, maxLogInterval = time.Second, time.Minute
 
-// Logs writes a line for what may happen a thousand times at once: one for each sort of event and second, with the number of
-// events and the first of them. The line is written at the end of that second, or by Close.
+// Logs writes a line for what may happen a thousand times at once: one for each sort of event and logInterval, with the number of
+// events and the first of them. The line is written at the end of that time, or by Close.
 type Logs struct {
-	lost, lostIdle, unconfirmed, refused, slept, failed, panicked eventBatch
-	hooks, retried, polling, subscribed, otherCount               eventBatch
+	lost, lostIdle, unconfirmed, slept, failed, panicked eventBatch
+	hooks, retried, otherCount                           eventBatch
+
+	session *Session
 }
 
 // logLevel is the method of a logger for one level.
@@ -52,14 +55,15 @@ type logLevel = func(l *slog.Logger, message string, attributes ...any)
 type eventBatch struct {
 	session *Session
 	message string
-	log     logLevel // the level of an event without one of its own
+	log     logLevel
 	entry   timers.Timer
 
 	mu struct {
 		sync.Mutex
-		events int
-		log    logLevel // the level of the first event
-		first  []any    // the attributes of the first event
+		events   int
+		first    []any         // the attributes of the first event
+		interval time.Duration // how long the events of the last line were collected; 0 before the first one
+		written  time.Duration // when the last line was due, on the monotonic clock
 	}
 }
 
@@ -68,25 +72,26 @@ func (l *Logs) init(s *Session) {
 		&l.lost:        "signalbox: a lease was lost before it was unlocked",
 		&l.lostIdle:    "signalbox: the server lost a lock that was kept while no goroutine used it (WithKeepWarm); the next call acquires it anew",
 		&l.unconfirmed: "signalbox: the server did not confirm a release; it is repeated in the background until the key ends",
-		&l.refused:     "signalbox: the server refused a call",
 		&l.slept:       "signalbox: the host was suspended, or its wall clock was set forward; leases that are over by the wall clock end",
 		&l.failed:      "signalbox: a function failed after its caller had left, so no call returns its error",
 		&l.panicked:    "signalbox: a function panicked",
 		&l.hooks:       "signalbox: a hook of the observer panicked",
 		&l.otherCount:  "signalbox: a member joined a group that has another count than its set: Resize changes the count, or members that are all made with the other one",
 		&l.retried:     "signalbox: a Locker cannot lock, and tries again",
-		&l.polling:     "signalbox: no unlock messages for now; waiters poll",
-		&l.subscribed:  "signalbox: unlock messages arrive again",
 	} {
 		b.session, b.message, b.log = s, message, (*slog.Logger).Warn
 		b.entry.Init(b)
 	}
-	l.hooks.log, l.subscribed.log = (*slog.Logger).Error, (*slog.Logger).Info
+	l.hooks.log, l.session = (*slog.Logger).Error, s
 }
 
 // Lost logs that a lease ended under its holder.
 func (l *Logs) Lost(labels observe.Labels, end renewal.End) {
-	l.lost.add(labels, "error", end.Cause, "gone", end.Gone, "left", end.Left)
+	l.lost.add(labels, lossOf(end)...)
+}
+
+func lossOf(end renewal.End) []any {
+	return []any{"error", end.Cause, "gone", end.Gone, "left", max(end.Left, 0).Round(time.Millisecond)}
 }
 
 // LostIdle logs that the server had a hold no more that no goroutine used.
@@ -97,7 +102,7 @@ func (l *Logs) Unconfirmed(labels observe.Labels, err error) { l.unconfirmed.add
 
 // Refused logs that the server refused the operation op, for now or for want of a right.
 func (l *Logs) Refused(labels observe.Labels, op string, err error) {
-	l.refused.add(labels, "op", op, "error", err)
+	l.session.Outages.returned(labels, op, err)
 }
 
 // Failed logs the error of a function whose caller has left.
@@ -119,28 +124,31 @@ func (l *Logs) Retried(labels observe.Labels, err error) { l.retried.add(labels,
 // flush logs the events that are not logged yet. It is called when the timers are closed.
 func (l *Logs) flush() {
 	for _, b := range []*eventBatch{
-		&l.lost, &l.lostIdle, &l.unconfirmed, &l.refused, &l.slept, &l.failed, &l.panicked, &l.hooks, &l.retried, &l.polling, &l.subscribed, &l.otherCount,
+		&l.lost, &l.lostIdle, &l.unconfirmed, &l.slept, &l.failed, &l.panicked, &l.hooks, &l.retried, &l.otherCount,
 	} {
 		b.write()
 	}
 }
 
-// add counts an event of the usual level.
+// add counts an event. The first one schedules the line.
 func (b *eventBatch) add(labels observe.Labels, attributes ...any) {
-	b.addAt(b.log, labels, attributes...)
-}
-
-// addAt counts an event. The first one schedules the line.
-func (b *eventBatch) addAt(log logLevel, labels observe.Labels, attributes ...any) {
+	now := clock.Mono()
 	b.mu.Lock()
 	b.mu.events++
 	first := b.mu.events == 1
 	if first {
-		b.mu.log, b.mu.first = log, append(attributesFor(labels), attributes...)
+		b.mu.first = append(attributesFor(labels), attributes...)
+		if since := now - b.mu.written; b.mu.interval > 0 && since < maxLogInterval {
+			b.mu.interval = min(2*b.mu.interval, maxLogInterval)
+		} else {
+			b.mu.interval = logInterval
+		}
+		b.mu.written = now + b.mu.interval
 	}
+	interval := b.mu.interval
 	b.mu.Unlock()
 	if first {
-		b.session.Timers.Schedule(&b.entry, logInterval)
+		b.session.Timers.Schedule(&b.entry, interval)
 	}
 }
 
@@ -150,9 +158,9 @@ func attributesFor(labels observe.Labels) []any {
 	case labels == (observe.Labels{}):
 		return nil
 	case labels.Class == "":
-		return []any{"kind", labels.Kind, "name", labels.Name}
+		return []any{"kind", labels.Kind, "name", errs.Shorten(labels.Name)}
 	}
-	return []any{"kind", labels.Kind, "class", labels.Class, "name", labels.Name}
+	return []any{"kind", labels.Kind, "class", labels.Class, "name", errs.Shorten(labels.Name)}
 }
 
 // Fire implements timers.Firer: the line is due.
@@ -162,28 +170,24 @@ func (b *eventBatch) Fire() { b.write() }
 func (b *eventBatch) write() {
 	b.session.logWriter.add(func() {
 		b.mu.Lock()
-		events, log, first := b.mu.events, b.mu.log, b.mu.first
+		events, first := b.mu.events, b.mu.first
 		b.mu.events, b.mu.first = 0, nil
 		b.mu.Unlock()
 		if events > 0 {
-			log(b.session.Logger(), b.message, append(first, "events", events)...)
+			b.log(b.session.Logger(), b.message, append(first, "events", events)...)
 		}
 	})
 }
 
-// MessagesLost implements dispatch.Monitor. A connection comes back by itself, a right does not.
+// MessagesLost implements dispatch.Monitor.
 func (s *Session) MessagesLost(err error) {
-	log := (*slog.Logger).Info
-	if _, refused := rueidis.IsRedisErr(err); refused {
-		log = (*slog.Logger).Warn
-	}
-	s.Logs.polling.addAt(log, observe.Labels{}, "error", err)
+	s.Outages.messagesLost(err)
 	s.Settings.Observer.OnPolling(err)
 }
 
 // MessagesBack implements dispatch.Monitor.
 func (s *Session) MessagesBack() {
-	s.Logs.subscribed.add(observe.Labels{})
+	s.Outages.messagesBack()
 	s.Settings.Observer.OnSubscribed()
 }
 

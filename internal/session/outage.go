@@ -5,12 +5,15 @@ package session
 import (
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/observe"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -34,40 +37,57 @@ const (
 	unreachable outageCause = iota // there is no connection, or no reply
 	refused                        // the server, or a proxy, refuses
 	denied                         // a right is missing
+	never                          // calls fail on this server however often they are sent
 	late                           // requests arrive too late, by the server's clock
+	unheard                        // no messages arrive
 	outageCauses
 )
 
-// outageMessages are what the log says of each cause: when it has lasted for a while, what to do, and when it is over.
+// outageMessages are what the log says of each cause: when it has lasted for a while, and when it is over.
 //
 //nolint:gochecknoglobals // a constant table
-var outageMessages = [outageCauses]struct{ begins, advice, ends string }{
+var outageMessages = [outageCauses]struct{ begins, ends string }{
 	unreachable: {
 		"signalbox: the server cannot be reached; calls are tried again, and leases that are not renewed are lost",
-		"check that the server runs, and the network, address and TLS settings of this client",
 		"signalbox: the server can be reached again",
 	},
 	refused: {
 		"signalbox: the server refuses calls; they are tried again, and leases that are not renewed are lost",
-		"READONLY: the address leads to a replica; OOM: raise maxmemory; else see docs/refusals.md for the server's words",
 		"signalbox: the server accepts calls again",
 	},
 	denied: {
 		"signalbox: the server denies a right; calls that wait for it are tried again, and leases that are not renewed are lost",
-		"renew the client's credentials, or grant what the error names; docs/security.md lists the rights",
 		"signalbox: the server grants the right again",
+	},
+	never: {
+		"signalbox: calls fail on this server however often they are sent; they are given up, and leases that are not renewed are lost",
+		"signalbox: such calls succeed again",
 	},
 	late: {
 		"signalbox: requests arrive at the server too late to take effect; they are tried again",
-		"check how long a request takes, and that the clocks of all servers behind the address agree",
 		"signalbox: requests arrive in time again",
+	},
+	unheard: {
+		"signalbox: no unlock messages arrive; waiters poll, about once a second",
+		"signalbox: unlock messages arrive again",
 	},
 }
 
-// outages logs that calls fail for longer than waiters should wait in silence, once for each cause, and that they succeed
-// again. It is notified of the outcome of every call of its session, so it covers waiters, polls, renewals and releases of all
-// kinds, and a caller that tries again by itself. It has no timer, and a goroutine only to write a line: a waiter
-// tries again within a second, and its next failure is the occasion.
+// adviceOf says what to do about a failure that lasts.
+func adviceOf(cause outageCause, err error) string {
+	switch cause { //nolint:exhaustive // the others depend on the error
+	case never:
+		return "do what the error says"
+	case late:
+		return "check how long a request takes, and that the clocks of all servers behind the address agree"
+	}
+	return wire.Remedy(err)
+}
+
+// outages logs that calls fail for longer than waiters should wait in silence, once for each cause and remedy, and that they succeed
+// again. A failure that a call has returned is logged at once. It is notified of the outcome of every call of its session, so it covers waiters, polls, renewals and releases of all
+// kinds, and a caller that tries again by itself. It has a goroutine only to write a line, and a timer only while
+// messages are missing: a waiter tries again within a second, and its next failure is the occasion.
 //
 // An outage is over when a call succeeds that it concerns: for want of a connection that is any call, in a cluster one of the
 // same slot; otherwise a call of the script, and if a right is missing of the key, that failed first.
@@ -79,7 +99,11 @@ type outages struct {
 		sync.Mutex
 		byCause [outageCauses]outage
 		clock   clockStep
+
+		messages      error         // why no messages arrive; nil if they do
+		messagesSince time.Duration // since when they do, or do not
 	}
+	entry timers.Timer // when messages have been missing, or have been back, for silentFor
 }
 
 // outage is one cause for which calls fail. The zero outage is over.
@@ -87,7 +111,7 @@ type outage struct {
 	calls    int           // the number of failed calls
 	since    time.Duration // when the first failed call began, on the monotonic clock, as all times here
 	last     time.Duration // when the last call failed
-	logged   bool          // the outage was logged
+	advice   []string      // what the log has said to do; it is empty if the outage was not logged
 	loggedAt time.Duration // when the outage was logged last
 
 	// script and key are those of the sample call; sampled is when it failed last.
@@ -119,9 +143,11 @@ func causeOf(err error) (cause outageCause, isOutage bool) {
 		return 0, false
 	case errors.Is(err, errs.ErrDenied):
 		return denied, true
+	case errors.Is(err, errs.ErrUnsupported):
+		return never, true
 	case wire.Judge(err) == wire.Final:
 		return 0, false
-	case wire.IsReplyError(err), errors.Is(err, wire.ErrUnreadable):
+	case wire.IsReplyError(err), errors.Is(err, errs.ErrRefused), errors.Is(err, wire.ErrUnreadable):
 		return refused, true
 	}
 	return unreachable, true
@@ -139,7 +165,7 @@ func (o *outages) failed(cause outageCause, script string, key string, began, no
 		current.since = began
 	}
 	if gone := &o.mu.byCause[unreachable]; cause != unreachable && gone.calls > 0 && o.concernsLocked(unreachable, script, key) {
-		if current.calls == 0 && !gone.logged {
+		if current.calls == 0 && len(gone.advice) == 0 {
 			current.since = gone.since // a server that comes back refuses at first: it is one wait
 		}
 		o.endLocked(unreachable, now)
@@ -150,10 +176,88 @@ func (o *outages) failed(cause outageCause, script string, key string, began, no
 		current.script, current.key, current.sampled = script, key, now
 	}
 	lapsed := cause == denied && wire.Judge(err) == wire.Temporary
+	if lapsed && now-current.loggedAt >= logAgain {
+		current.advice = nil
+	}
+	if lapsed || cause == never || now-current.since >= silentFor {
+		o.logLocked(cause, err, now)
+	}
+}
+
+// maxAdvice bounds how many lines one outage has before its end, if its reason changes: a server that was away loads its data next.
+const maxAdvice = 4
+
+// logLocked logs an outage, unless the log has said already what to do about it.
+func (o *outages) logLocked(cause outageCause, err error, now time.Duration, about ...any) {
+	current, advice := &o.mu.byCause[cause], adviceOf(cause, err)
+	if slices.Contains(current.advice, advice) || len(current.advice) == maxAdvice {
+		return
+	}
+	current.advice, current.loggedAt = append(current.advice, advice), now
+	o.warn(outageMessages[cause].begins, append(about,
+		"error", err, "do", advice, "for", (now-current.since).Round(time.Millisecond), "events", current.calls)...)
+}
+
+// returned notes that the operation op has returned a refusal to its caller, who need not wait in silence any more.
+func (o *outages) returned(labels observe.Labels, op string, err error) {
+	cause, isOutage := causeOf(err)
+	if !isOutage {
+		return
+	}
+	now := clock.Mono()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	current := &o.mu.byCause[cause]
+	if current.calls == 0 {
+		*current = outage{calls: 1, since: now, last: now}
+		o.open.Store(true)
+	}
+	o.logLocked(cause, err, now, append(attributesFor(labels), "op", op)...)
+}
+
+// messagesLost notes that no messages arrive. If the server refuses them, they do not come back by themselves, and the log says so at
+// once. They count as lost until they have arrived for a while: a subscription that breaks again and again is one outage.
+func (o *outages) messagesLost(err error) {
+	now := clock.Mono()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	current := &o.mu.byCause[unheard]
+	if current.calls == 0 {
+		current.since = now
+	}
+	current.calls++
+	current.last, o.mu.messages, o.mu.messagesSince = now, err, now
+	if wire.IsReplyError(err) || now-current.since >= silentFor && o.mu.byCause[unreachable].calls == 0 {
+		o.logLocked(unheard, err, now)
+	}
+	o.session.Timers.Schedule(&o.entry, silentFor)
+}
+
+// messagesBack notes that messages arrive.
+func (o *outages) messagesBack() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.mu.messages, o.mu.messagesSince = nil, clock.Mono()
+	if o.mu.byCause[unheard].calls > 0 {
+		o.session.Timers.Schedule(&o.entry, silentFor)
+	}
+}
+
+// Fire implements timers.Firer: messages have been missing, or have been back, for a while. While no call has a reply, that is the reason,
+// and is logged by itself.
+func (o *outages) Fire() {
+	now := clock.Mono()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	current, err := &o.mu.byCause[unheard], o.mu.messages
 	switch {
-	case !current.logged && (lapsed || now-current.since >= silentFor), lapsed && now-current.loggedAt >= logAgain:
-		current.logged, current.loggedAt = true, now
-		o.warn(outageMessages[cause].begins, "error", err, "do", outageMessages[cause].advice, "for", (now - current.since).Round(time.Millisecond), "events", current.calls)
+	case current.calls == 0:
+	case err != nil && o.mu.byCause[unreachable].calls > 0:
+		o.session.Timers.Schedule(&o.entry, silentFor)
+	case err != nil:
+		o.logLocked(unheard, err, now)
+	default:
+		o.endLocked(unheard, now)
 	}
 }
 
@@ -167,7 +271,7 @@ func (o *outages) Replied(script string, key string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for cause := range outageCauses {
-		if cause != late && o.mu.byCause[cause].calls > 0 && o.concernsLocked(cause, script, key) {
+		if cause != late && cause != unheard && o.mu.byCause[cause].calls > 0 && o.concernsLocked(cause, script, key) {
 			o.endLocked(cause, now)
 		}
 	}
@@ -188,7 +292,7 @@ func (o *outages) concernsLocked(cause outageCause, script string, key string) b
 }
 
 func (o *outages) endLocked(cause outageCause, now time.Duration) {
-	if current := &o.mu.byCause[cause]; current.logged {
+	if current := &o.mu.byCause[cause]; len(current.advice) > 0 {
 		o.note(outageMessages[cause].ends, "after", (now - current.since).Round(time.Millisecond), "events", current.calls)
 	}
 	o.mu.byCause[cause] = outage{}
@@ -198,7 +302,7 @@ func (o *outages) endLocked(cause outageCause, now time.Duration) {
 func (o *outages) updateOpenLocked() {
 	open := o.mu.clock.known
 	for cause := range outageCauses {
-		open = open || o.mu.byCause[cause].calls > 0
+		open = open || cause != unheard && o.mu.byCause[cause].calls > 0
 	}
 	o.open.Store(open)
 }

@@ -157,6 +157,7 @@ func New(client rueidis.Client, set Settings, owned bool) *Session {
 	s.Runner.SetProbePrefix(set.Prefix)
 	s.Clock = wire.NewServerClock(s.Runner)
 	s.Outages.session, s.connTroubles.session = s, s
+	s.Outages.entry.Init(&s.Outages)
 	s.Runner.Watch(&s.Outages)
 	s.Clock.Watch(&s.Outages)
 	s.Keeper = renewal.NewKeeper(s.Runner, s.Timers, s.Settings.Observer)

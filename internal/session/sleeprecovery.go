@@ -38,7 +38,7 @@ func (s *sleepRecovery) slept(sleep timers.Suspension) {
 	if sleep.Lasted < longSleep {
 		return
 	}
-	s.session.Logs.slept.add(observe.Labels{}, "lasted", sleep.Lasted)
+	s.session.Logs.slept.add(observe.Labels{}, "lasted", sleep.Lasted.Round(time.Millisecond))
 	wire.SuspectConnections(sleep.Before)
 	s.session.Timers.Schedule(&s.entry, wire.ReplyAfterSleep)
 }

@@ -5,9 +5,13 @@ package wire
 import (
 	"errors"
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // denials lists the words of refusals that end when an operator grants a right. The server says them before it executes a
@@ -67,7 +71,46 @@ func advice(words string) string {
 	case command != "":
 		return "grant +" + strings.ToLower(command)
 	}
+	if called := calledAt(words); called != "" {
+		return "grant +" + called
+	}
 	return listedRights
+}
+
+// scriptLine matches the digest and the line that Redis 7.0 and 6.2 say of a command that a script may not call. They do not name it.
+var scriptLine = regexp.MustCompile(`script: (?:f_)?([0-9a-f]{40}), on @user_script:(\d+)|call to f_([0-9a-f]{40})\): @user_script:(\d+):`)
+
+// calledCommand matches a call of a command in a script.
+var calledCommand = regexp.MustCompile(`redis\.p?call\('([A-Z]+)'`)
+
+// sources returns the texts of all scripts by their digests.
+//
+//nolint:gochecknoglobals // a constant table
+var sources = sync.OnceValue(func() map[string]string {
+	byDigest := make(map[string]string)
+	all, _ := scripts.All() // the names of all of them are tested
+	for _, script := range all {
+		byDigest[script.SHA1] = script.Source
+	}
+	return byDigest
+})
+
+// calledAt returns the command, in small letters, that a script of ours calls at the line that a denial names, or "".
+func calledAt(words string) string {
+	found := scriptLine.FindStringSubmatch(words)
+	if found == nil {
+		return ""
+	}
+	number, _ := strconv.Atoi(found[2] + found[4]) // digits
+	lines := strings.Split(sources()[found[1]+found[3]], "\n")
+	if number < 1 || number > len(lines) {
+		return ""
+	}
+	calls := calledCommand.FindAllStringSubmatch(lines[number-1], -1)
+	if len(calls) != 1 {
+		return ""
+	}
+	return strings.ToLower(calls[0][1])
 }
 
 // quoted returns the first word of a text between single quotes, or "".

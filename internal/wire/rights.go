@@ -4,6 +4,7 @@ package wire
 
 import (
 	"errors"
+	"fmt"
 	"hash/maphash"
 	"slices"
 	"strings"
@@ -69,6 +70,9 @@ func (r *rights) outcome(call *Call, err error) error {
 	case err == nil && call.Script != nil:
 		r.remember(call.Keys)
 		return nil
+	case errors.Is(err, errs.ErrWrongKind) && IsReplyError(err) && len(call.Keys) > 0:
+		// A copy: else the keys of every call would be on the heap.
+		return fmt.Errorf("%w (another program has the key %s, or one beside it)", err, errs.Quote(strings.Clone(call.Keys[0])))
 	case err == nil, !errors.Is(err, errs.ErrDenied), !r.ranScript.Load():
 		return err
 	}

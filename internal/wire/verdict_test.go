@@ -4,11 +4,14 @@ package wire_test
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,6 +22,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
 )
 
 func TestEveryRefusalHasItsVerdictAndItsSentinel(t *testing.T) {
@@ -206,6 +210,38 @@ func TestDenialSaysWhatToGrant(t *testing.T) {
 		"ERR unknown command 'EVAL', with args beginning with: 'x' ":                                    "the server has no EVAL",
 	} {
 		require.ErrorContains(t, redistest.Outcome(redistest.Refusal(words)).Err, want, words)
+	}
+}
+
+// Redis 6.2 and 7.0 say in which line of a script a command was denied, and not which command it was.
+func TestDenialNamesTheCommandOfAScript(t *testing.T) {
+	t.Parallel()
+	line := 1 + slices.IndexFunc(strings.Split(scripts.LockFree.Source, "\n"), func(line string) bool { return strings.Contains(line, "redis.pcall('SET'") })
+	require.Positive(t, line)
+	for _, words := range []string{
+		"ERR The user executing the script can't run this command or subcommand script: %s, on @user_script:%d.",
+		"ERR Error running script (call to f_%s): @user_script:%[2]d: @user_script: %[2]d: The user executing the script can't run this command or subcommand",
+	} {
+		words = fmt.Sprintf(words, scripts.LockFree.SHA1, line)
+		require.ErrorContains(t, redistest.Outcome(redistest.Refusal(words)).Err, "(grant +set)", words)
+	}
+}
+
+// For each reason for which there is no connection the log says what to do, and for each refusal.
+func TestRemedyDependsOnTheCause(t *testing.T) {
+	t.Parallel()
+	for remedy, err := range map[string]error{
+		"trust the authority":                   &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}},
+		"renew the server's certificate":        &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.Expired}},
+		"this host name":                        x509.HostnameError{Certificate: new(x509.Certificate)},
+		"dial without TLS":                      tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"},
+		"a certificate that the server accepts": &net.OpError{Op: "remote error", Err: tls.AlertError(42)},
+		"repair the name of the host":           &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", IsNotFound: true}},
+		"check that the server runs":            &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)},
+		"raise maxclients":                      redistest.Outcome(redistest.Refusal("ERR max number of clients reached")).Err,
+		"grant what the error names":            redistest.Outcome(redistest.Refusal("NOPERM No permissions to access a key")).Err,
+	} {
+		require.Contains(t, wire.Remedy(fmt.Errorf("of a call: %w", err)), remedy)
 	}
 }
 

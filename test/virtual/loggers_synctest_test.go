@@ -53,7 +53,7 @@ func TestAnyHandlerOfTheLogHoldsUpNothing(t *testing.T) {
 				block, called := make(chan struct{}), 0
 				var s *signalbox.Session
 				s = signalbox.NewSession(c, signalbox.WithCloseGrace(time.Second), signalbox.WithLogger(slog.New(logHandler{do: func() {
-					if called++; name != "Closes" || called == 10 {
+					if called++; name != "Closes" || called == 4 {
 						do(s, block)
 					}
 				}})))

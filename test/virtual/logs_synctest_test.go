@@ -84,17 +84,18 @@ func TestUnconfirmedAndRefusedCallsAreLogged(t *testing.T) {
 		require.ErrorIs(f, lease.Unlock(), signalbox.ErrUnconfirmed)
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		refused := matching(lines.String(), "refused a call")
+		refused := matching(lines.String(), "the server refuses calls")
 		require.Len(f, refused, 1)
 		require.Contains(f, refused[0], `op="try lock"`)
 		require.Contains(f, refused[0], "kind=reentrant name=b ", "no class is logged as none")
-		require.Contains(f, refused[0], "events=3")
+		require.Contains(f, refused[0], "wait until the server has read its data")
 		require.Len(f, matching(lines.String(), "did not confirm"), 1)
 	})
 }
 
-// The change to polling and back is logged, below the level of warnings.
-func TestPollingIsLoggedAsInformation(t *testing.T) {
+// That no messages arrive is logged when it has lasted for 5 s, once, also if they come back for a moment again and again; and once more
+// when they have arrived for as long. A connection that breaks once is not logged.
+func TestMissingMessagesAreLoggedOnceAndTheirEndToo(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(f *fixture) {
 		logger, lines := logged()
@@ -102,13 +103,55 @@ func TestPollingIsLoggedAsInformation(t *testing.T) {
 		defer end()
 		_, err := reentrant.New(s, "a").Lock(f.Context())
 		require.NoError(f, err)
+		begun := func() int {
+			return len(matching(lines.String(), "level=WARN msg=\"signalbox: no unlock messages arrive; waiters poll"))
+		}
+		ended := func() int {
+			return len(matching(lines.String(), "level=INFO msg=\"signalbox: unlock messages arrive again\""))
+		}
 		time.Sleep(time.Second)
 		wire.cut()
 		time.Sleep(20 * time.Second)
 		synctest.Wait()
-		require.Len(f, matching(lines.String(), "level=INFO msg=\"signalbox: no unlock messages for now; waiters poll\""), 1)
-		require.Len(f, matching(lines.String(), "level=INFO msg=\"signalbox: unlock messages arrive again\""), 1)
+		require.Empty(f, lines.String())
+		for range 15 {
+			wire.cut()
+			time.Sleep(2 * time.Second)
+		}
+		synctest.Wait()
+		require.Equal(f, 1, begun(), lines)
+		require.Zero(f, ended())
+		time.Sleep(20 * time.Second)
+		synctest.Wait()
+		require.Equal(f, 1, begun())
+		require.Equal(f, 1, ended())
 		require.Len(f, matching(lines.String(), "level="), 2)
+	})
+}
+
+// Events of one sort that continue for an hour, such as releases without a reply, make a line a minute, with their number.
+func TestEventsThatContinueAreLoggedMoreAndMoreRarely(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(f *fixture) {
+		logger, lines := logged()
+		s, _, end := f.session(f.T, signalbox.WithLogger(logger))
+		defer end()
+		server := f.scriptReplies(false)
+		for range 600 {
+			server.say("", 0)
+			lease, err := reentrant.New(s, strings.Repeat("long", 100), signalbox.WithFixedLease(5*time.Second)).Lock(f.Context())
+			require.NoError(f, err)
+			server.say("OOM command not allowed when used memory > 'maxmemory'.", -1)
+			require.ErrorIs(f, lease.Unlock(), signalbox.ErrUnconfirmed)
+			time.Sleep(time.Second)
+			server.say("", 0)
+			time.Sleep(5 * time.Second)
+		}
+		synctest.Wait()
+		require.LessOrEqual(f, len(matching(lines.String(), "did not confirm a release")), 70)
+		for line := range strings.Lines(lines.String()) {
+			require.NotContains(f, line, strings.Repeat("long", 20))
+		}
 	})
 }
 

@@ -19,6 +19,7 @@ import (
 type outage struct {
 	begin, end   func(link *wire, server *scriptedServer)
 	begins, ends string // texts that the lines of the log contain
+	remedy       string // what the first line says to do
 }
 
 func outages() map[string]outage {
@@ -26,22 +27,31 @@ func outages() map[string]outage {
 		return func(_ *wire, server *scriptedServer) { server.say(words, -1) }
 	}
 	quiet := func(_ *wire, server *scriptedServer) { server.say("", 0) }
-	refused := func(words string) outage {
-		return outage{say(words), quiet, "the server refuses calls", "the server accepts calls again"}
+	refused := func(words, remedy string) outage {
+		return outage{say(words), quiet, "the server refuses calls", "the server accepts calls again", remedy}
 	}
-	unreachable := outage{begins: "the server cannot be reached", ends: "the server can be reached again"}
+	unreachable := outage{begins: "the server cannot be reached", ends: "the server can be reached again", remedy: "check that the server runs"}
 	gone, dead := unreachable, unreachable
 	gone.begin = func(link *wire, _ *scriptedServer) { link.refuses.Store(true); link.cut() }
 	dead.begin = func(link *wire, _ *scriptedServer) { link.goSilent() }
 	gone.end = func(link *wire, _ *scriptedServer) { link.heal() }
 	dead.end = gone.end
 	return map[string]outage{
-		"Gone":     gone,
-		"Frozen":   dead,
-		"Replica":  refused("READONLY You can't write against a read only replica."),
-		"Full":     refused("OOM command not allowed when used memory > 'maxmemory'."),
-		"Proxy":    refused("upstream failure"),
-		"Password": {say("WRONGPASS invalid username-password pair"), quiet, "the server denies a right", "the server grants the right again"},
+		"Gone":        gone,
+		"Frozen":      dead,
+		"Replica":     refused("READONLY You can't write against a read only replica.", "let the address lead to the primary"),
+		"Full":        refused("OOM command not allowed when used memory > 'maxmemory'.", "raise maxmemory"),
+		"NoDisk":      refused("MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.", "make room on the server's disk"),
+		"NoReplicas":  refused("NOREPLICAS Not enough good replicas to write.", "bring the server's replicas back"),
+		"Loading":     refused("LOADING Redis is loading the dataset in memory", "wait until the server has read its data"),
+		"Busy":        refused("BUSY Redis is busy running a script.", "SCRIPT KILL"),
+		"ClusterDown": refused("CLUSTERDOWN The cluster is down", "give the cluster a primary for each slot"),
+		"Moving":      refused("TRYAGAIN Multiple keys request during rehashing of slot", "finish the move of slots"),
+		"MaxClients":  refused("ERR max number of clients reached", "raise maxclients"),
+		"Proxy":       refused("upstream failure", "docs/refusals.md"),
+		"Password": {
+			say("WRONGPASS invalid username-password pair"), quiet, "the server denies a right", "the server grants the right again", "renew the client's credentials",
+		},
 	}
 }
 
@@ -84,7 +94,7 @@ func TestAnOutageIsLoggedOnceAndItsEndToo(t *testing.T) {
 					begun := matching(log.String(), o.begins)
 					require.Len(f, begun, 1, log)
 					require.Contains(f, begun[0], "level=WARN")
-					require.Contains(f, begun[0], " do=")
+					require.Contains(f, begun[0], o.remedy)
 					o.end(link, server)
 					time.Sleep(15 * time.Second)
 					cancel()
