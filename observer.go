@@ -209,14 +209,14 @@ func (o Observer) hasHooks() bool {
 
 // internal returns the hooks as the session calls them, or nil without any.
 func (o Observer) internal() *observe.Observer {
-	var guests []observe.Guest
+	var hooks []observe.Hooks
 	for _, each := range o.each() {
-		guests = append(guests, each.guest())
+		hooks = append(hooks, each.guest())
 	}
-	return observe.New(guests)
+	return observe.New(hooks)
 }
 
-func (o Observer) guest() observe.Guest {
+func (o Observer) guest() observe.Hooks {
 	starter := func(h func(context.Context, Event) context.Context) observe.Starter {
 		if h == nil {
 			return nil
@@ -229,7 +229,7 @@ func (o Observer) guest() observe.Guest {
 		}
 		return func(ctx context.Context, e observe.Event) { h(ctx, Event(e)) }
 	}
-	return observe.Guest{
+	return observe.Hooks{
 		Waiting: starter(o.Waiting), Acquired: starter(o.Acquired), Refused: hook(o.Refused), Released: hook(o.Released),
 		Lost: hook(o.Lost), Unconfirmed: hook(o.Unconfirmed), Forced: hook(o.Forced), Renewed: hook(o.Renewed),
 		Polling: hook(o.Polling), Subscribed: hook(o.Subscribed), MemberJoined: hook(o.MemberJoined), MemberLeft: hook(o.MemberLeft),

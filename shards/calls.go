@@ -117,7 +117,7 @@ func (m *Member) joinCall(id, old string, desired settings) wire.Call {
 	return g.call(scripts.ShardsJoin,
 		id, g.notAfter(), micros(g.base.Terms.Lease), strconv.Itoa(max(desired.weight, 1)), strconv.Itoa(o.Limit), strconv.Itoa(g.set.count),
 		flag(g.set.exact), micros(o.RebalanceDelay), strconv.Itoa(o.Moves), micros(o.DrainLimit), old, g.base.Session.Settings.Label, desired.value,
-		desired.mode(), g.wish, desired.known,
+		desired.mode(), g.requested, desired.known,
 	)
 }
 
@@ -140,12 +140,12 @@ func (g *Group) readJoin(reply *wire.Reply) (joinReply, error) {
 
 // pollReply is what a poll returns.
 type pollReply struct {
-	life  time.Duration
-	more  bool
-	count int
-	known string // what a join says of the group if the server loses it
-	asked bool   // this member is to send the names of its set, which all members wish
-	news  []newsEntry
+	life       time.Duration
+	more       bool
+	count      int
+	known      string // what a join says of the group if the server loses it
+	wantsNames bool   // this member is to send the names of its set, which all members request
+	news       []newsEntry
 }
 
 // newsEntry is a change of a shard of the member.
@@ -173,7 +173,7 @@ func readPoll(reply *wire.Reply) (p pollReply, err error) {
 	if reply.Int(2) <= 0 {
 		return pollReply{}, wire.ErrUnreadable
 	}
-	p = pollReply{life: time.Duration(reply.Int(2)) * time.Microsecond, more: reply.Int(3) == 1, count: int(reply.Int(4)), known: reply.Text(6), asked: reply.Int(7) == 1}
+	p = pollReply{life: time.Duration(reply.Int(2)) * time.Microsecond, more: reply.Int(3) == 1, count: int(reply.Int(4)), known: reply.Text(6), wantsNames: reply.Int(7) == 1}
 	for text := reply.Text(5); text != ""; {
 		var e newsEntry
 		if e, text, err = readNews(text); err != nil {

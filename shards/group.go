@@ -16,16 +16,16 @@ import (
 // Group is one group of shards, as one session sees it. It is safe for concurrent use. New makes one; the zero
 // Group is of no use.
 type Group struct {
-	base     acquire.Base
-	set      Set
-	options  session.ShardsSettings
-	keys     []string
-	ends     string // the key with the ends of the members' leases
-	news     string // the channel of the members, without the id of their session
-	slot     uint16
-	wish     string // the set that members wish: a count, the digest of names, or 0 for none
-	registry *shardRegistry
-	warned   atomic.Bool // the log says that the group has another count
+	base      acquire.Base
+	set       Set
+	options   session.ShardsSettings
+	keys      []string
+	ends      string // the key with the ends of the members' leases
+	news      string // the channel of the members, without the id of their session
+	slot      uint16
+	requested string // the set that this member requests: a count, the digest of names, or 0 for none
+	registry  *shardRegistry
+	warned    atomic.Bool // the log says that the group has another count
 }
 
 // New returns the group name of the session, which divides set. It sends nothing and never fails: if the name, the
@@ -47,7 +47,7 @@ func New(s *signalbox.Session, name string, set Set, options ...signalbox.LockOp
 	g.keys, g.news = n.ShardKeys(), n.ShardNews()
 	g.ends = g.keys[2]
 	g.slot = g.base.Session.Runner.Slot(g.keys[0])
-	g.wish = set.wish()
+	g.requested = set.requested()
 	g.registry = registryOf(g.base.Session)
 	return g
 }

@@ -38,7 +38,7 @@ type Member struct {
 		changed     chan struct{}            // closed when something changes that a goroutine may wait for, and replaced
 		last        wire.Stamp               // the greatest token of a grant: a later grant has a greater one
 		desired     settings                 // what SetWeight and SetValue have set
-		away        map[string]clock.Instant // until when a shard that work gave away is declined, if the server has forgotten it
+		away        map[string]clock.Instant // the time until which a shard that work gave away is declined, if the server has forgotten it
 		lost        []string                 // the names of the shards that the last membership had when it was lost
 		failures    [taskCount]error         // why the last call of each task failed; nil after one that had a reply
 		refused     refusal                  // the last settings that the server has called wrong

@@ -323,7 +323,7 @@ func (ms *membership) handle(p pollReply) {
 	ms.member.mu.Lock()
 	ms.member.mu.desired.known = p.known
 	ms.member.mu.Unlock()
-	if p.asked && ms.poller.names == nil {
+	if p.wantsNames && ms.poller.names == nil {
 		ms.poller.names = newSyncer(ms.member.group, ms.member.group.set.names)
 	}
 }

@@ -31,7 +31,7 @@ const (
 // poller is what the goroutine of a membership knows. No other goroutine uses it.
 type poller struct {
 	seen    string           // the version of the last news
-	tries   [taskCount]tries // of each task
+	tries   [taskCount]tries // the tries of each task
 	replied clock.Instant    // when the last call was sent that had a reply
 	left    bool             // the server knows that the membership retires
 	gone    bool             // the server knows no such member: releases alone may still have an effect

@@ -71,8 +71,8 @@ func (s Set) check() error {
 	return s.err
 }
 
-// wish returns what a member says of the set: its count, the digest of its names, or 0 if it lists no names.
-func (s Set) wish() string {
+// requested returns what a member says of the set: its count, the digest of its names, or 0 if it lists no names.
+func (s Set) requested() string {
 	if len(s.names) == 0 {
 		return strconv.Itoa(s.count)
 	}

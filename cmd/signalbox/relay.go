@@ -97,9 +97,9 @@ func (r *relay) forward(s os.Signal) {
 	r.stopWhenAllAre()
 }
 
-func (p *relayed) send(s os.Signal) {
+func (r *relayed) send(s os.Signal) {
 	select {
-	case p.signals <- s:
+	case r.signals <- s:
 	default:
 	}
 }

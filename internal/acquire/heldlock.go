@@ -69,7 +69,7 @@ func (h *heldLock) releaseWithin(patience context.Context, now clock.Instant, go
 	// A renewal may have been executed as late as now: the hold ends after serverLife at the latest.
 	wasHeld, err := h.serverHold.Release(patience, h.lastUsed(), h.serverLife())
 	if attempt, isQueued := h.serverHold.(*queue.Attempt); isQueued && attempt.WasWantedInVain() {
-		h.acquirer.Manager.wishes.add(h.acquirer.Keys.Holder)
+		h.acquirer.Manager.recalls.add(h.acquirer.Keys.Holder)
 	}
 	return h.releaseError(wasHeld, err, gone)
 }

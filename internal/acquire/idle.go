@@ -29,7 +29,7 @@ func (h *heldLock) handOver(now clock.Instant) local.HandOverResult {
 func (h *heldLock) MayKeep() bool {
 	attempt, isQueued := h.serverHold.(*queue.Attempt)
 	return isQueued && h.acquirer.Base.Session.Ready() == nil && attempt.MayKeep() &&
-		h.acquirer.Manager.wishes.mayKeep(h.acquirer.Keys.Holder) && h.Term.Rest()
+		h.acquirer.Manager.recalls.mayKeep(h.acquirer.Keys.Holder) && h.Term.Rest()
 }
 
 // Use implements local.KeptHold. The turn of the hold counts from the server's last reply: an idle hold is believed for as long

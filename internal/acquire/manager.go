@@ -32,8 +32,8 @@ type Manager struct {
 	// LocalQueues has the queues in which goroutines of the process wait, and counts the users of each.
 	LocalQueues *local.Table
 	// Turns says for how long holds are handed over inside the process, if the kind hands them over.
-	Turns  *TurnPolicy
-	wishes *wishes // for which locks another session asked in vain because they were kept
+	Turns   *TurnPolicy
+	recalls *recalls // the locks that another session wanted in vain because this one kept them
 	// Share asks whether goroutines may continue to share a hold; nil if none is shared.
 	Share *scripts.Script
 	// AcquireMany acquires locks together, and ReleaseMany releases holds together; see the functions of these names in
@@ -47,7 +47,7 @@ func NewManager(s *session.Session, l *layout.Layout, kind *layout.Kind, refusal
 	if refusal == nil {
 		refusal = unknownReply
 	}
-	m := Manager{Renew: kind.Renew, RenewalName: queue.Hold.Name, LocalQueues: local.NewTable(s.Timers), Turns: new(TurnPolicy), wishes: new(wishes)}
+	m := Manager{Renew: kind.Renew, RenewalName: queue.Hold.Name, LocalQueues: local.NewTable(s.Timers), Turns: new(TurnPolicy), recalls: new(recalls)}
 	if named := kind.RenewalName; named != nil {
 		m.RenewalName = func(h queue.Hold) string { return named(h.Grant().Stamp.Text(), h.Name()) }
 	}

@@ -30,7 +30,7 @@ type channel struct {
 	d    *Dispatcher
 	slot uint16 // the slot of the name, in a cluster
 
-	waits     []*Wait       // each knows its slot
+	waits     []*Wait       // the waits of the channel, each of which knows its slot
 	listeners []*Listener   // a slice that is replaced and never written to: hooks read it without the lock
 	confirmed chan struct{} // closed once the subscription holds; nil until a caller asks for it
 	linger    timers.Timer

@@ -23,15 +23,15 @@ const (
 // methods are called one after the other: Begin, Acquired or Refused, and Unlocked or Ended.
 type Call struct {
 	observer *Observer
-	ctx      context.Context //nolint:containedctx // the context for the hooks of the only guest
-	contexts []guestContext  // the contexts for the hooks of each guest; nil if there is one
+	ctx      context.Context //nolint:containedctx // the context for the hooks of the only observer
+	contexts []hookContext   // the contexts for the hooks of each observer; nil if there is one
 	event    Event
 	since    time.Duration // monotonic: when the wait or the hold began
 }
 
-// guestContext is the context that a guest returned last.
-type guestContext struct {
-	ctx context.Context //nolint:containedctx // for the hooks of the guest
+// hookContext is the context that a observer returned last.
+type hookContext struct {
+	ctx context.Context //nolint:containedctx // for the hooks of the observer
 }
 
 // errHookExited is the reason why a call failed whose hook ended its goroutine.
@@ -49,8 +49,8 @@ func (o *Observer) Begin(ctx context.Context, l Labels, shared bool) *Call {
 	}
 	c := &Call{observer: o, ctx: ctx, event: event(l), since: clock.Mono()}
 	c.event.Shared = shared
-	if n := len(o.guests); n > 1 {
-		c.contexts = slices.Repeat([]guestContext{{ctx}}, n)
+	if n := len(o.hooks); n > 1 {
+		c.contexts = slices.Repeat([]hookContext{{ctx}}, n)
 	}
 	returned := false
 	defer func() {
@@ -58,38 +58,38 @@ func (o *Observer) Begin(ctx context.Context, l Labels, shared bool) *Call {
 			c.Refused(errHookExited) // the others wait for that
 		}
 	}()
-	c.start(func(g *Guest) Starter { return g.Waiting })
+	c.start(func(g *Hooks) Starter { return g.Waiting })
 	returned = true
 	return c
 }
 
-// start calls a Starter of each guest, and keeps the contexts.
-func (c *Call) start(hookOf func(*Guest) Starter) {
+// start calls a Starter of each observer, and keeps the contexts.
+func (c *Call) start(hookOf func(*Hooks) Starter) {
 	o, e := c.observer, c.event
 	if c.contexts == nil { // without a function on the heap
-		c.ctx = o.start(0, hookOf(&o.guests[0]), c.ctx, e)
+		c.ctx = o.start(0, hookOf(&o.hooks[0]), c.ctx, e)
 		return
 	}
 	contexts := c.contexts
-	o.each(func(i int) { contexts[i].ctx = o.start(i, hookOf(&o.guests[i]), contexts[i].ctx, e) }) //nolint:fatcontext // one for each call
+	o.each(func(i int) { contexts[i].ctx = o.start(i, hookOf(&o.hooks[i]), contexts[i].ctx, e) }) //nolint:fatcontext // one for each call
 }
 
-// call calls a hook of each guest.
-func (c *Call) call(hookOf func(*Guest) Hook, e Event) {
+// call calls a hook of each observer.
+func (c *Call) call(hookOf func(*Hooks) Hook, e Event) {
 	o := c.observer
 	if c.contexts == nil {
-		o.call(0, hookOf(&o.guests[0]), c.ctx, e)
+		o.call(0, hookOf(&o.hooks[0]), c.ctx, e)
 		return
 	}
 	contexts := c.contexts
-	o.each(func(i int) { o.call(i, hookOf(&o.guests[i]), contexts[i].ctx, e) })
+	o.each(func(i int) { o.call(i, hookOf(&o.hooks[i]), contexts[i].ctx, e) })
 }
 
 // Refused reports that the call failed with err.
 func (c *Call) Refused(err error) {
 	c.event.Waited = clock.Mono() - c.since
 	c.event.Outcome, c.event.Err = outcome(err), err
-	c.call(func(g *Guest) Hook { return g.Refused }, c.event)
+	c.call(func(g *Hooks) Hook { return g.Refused }, c.event)
 }
 
 // Acquired reports that the call acquired the lock.
@@ -97,7 +97,7 @@ func (c *Call) Acquired(token uint64, source string) {
 	now := clock.Mono()
 	c.event.Token, c.event.Source, c.event.Waited = token, source, now-c.since
 	c.since = now
-	c.start(func(g *Guest) Starter { return g.Acquired })
+	c.start(func(g *Hooks) Starter { return g.Acquired })
 }
 
 // Unlocked reports that the lease was unlocked, with the error of that. It is called with no Call, too.
@@ -114,10 +114,10 @@ func (c *Call) unlocked(err error) {
 		return
 	}
 	e := c.ended()
-	defer c.call(func(g *Guest) Hook { return g.Released }, e) // deferred: also if a hook ends the goroutine
+	defer c.call(func(g *Hooks) Hook { return g.Released }, e) // deferred: also if a hook ends the goroutine
 	if isUnconfirmed {
 		e.Outcome, e.Err = outcome(err), err
-		c.call(func(g *Guest) Hook { return g.Unconfirmed }, e)
+		c.call(func(g *Hooks) Hook { return g.Unconfirmed }, e)
 	}
 }
 
@@ -134,7 +134,7 @@ func (c *Call) Ended(cause error, gone bool, left time.Duration) {
 	case gone:
 		e.Outcome = "gone"
 	}
-	c.call(func(g *Guest) Hook { return g.Lost }, e)
+	c.call(func(g *Hooks) Hook { return g.Lost }, e)
 }
 
 // ExpectEnd counts a loss that a goroutine of its own reports later, by EndedLater: Await waits for it.

@@ -4,18 +4,18 @@
 //
 // # Rules
 //
-// The hooks of one observer are a guest. Each guest is called as if it were alone: with the context that it returned itself, and
-// whatever another guest does.
+// The hooks of one observer are a observer. Each observer is called as if it were alone: with the context that it returned itself, and
+// whatever another observer does.
 //
 // A hook runs under no lock of the library. Those of a call run on its goroutine (Waiting, Acquired, Refused, Released, Unconfirmed,
-// Forced, and Lost if Unlock finds the loss), one guest after the other; if one blocks for longer than patience, those behind it are called on
+// Forced, and Lost if Unlock finds the loss), one observer after the other; if one blocks for longer than patience, those behind it are called on
 // another goroutine (round). Lost otherwise has a goroutine for each loss. The others (Renewed, Polling, Subscribed, and those of a member of
-// shards) are added to a stream for each guest, whose hooks are called in order. So a slow hook delays the call that it is about, later
-// hooks of its own stream, and other guests by patience at most.
+// shards) are added to a stream for each observer, whose hooks are called in order. So a slow hook delays the call that it is about, later
+// hooks of its own stream, and other observers by patience at most.
 //
 // Session.Close waits for the hooks of losses and streams, within its limits: pendingReports counts them.
 //
-// A hook that panics, or ends its goroutine (runtime.Goexit), must not leave a lock that no goroutine knows, nor another guest with a call
+// A hook that panics, or ends its goroutine (runtime.Goexit), must not leave a lock that no goroutine knows, nor another observer with a call
 // that has no end. A panic is recovered and logged. A goroutine that ends cannot be stopped: so what follows a hook is deferred.
 //
 // Without an observer every caller compares one pointer with nil, and nothing is allocated.
@@ -54,8 +54,8 @@ type Starter = func(context.Context, Event) context.Context
 // Hook is every other hook.
 type Hook = func(context.Context, Event)
 
-// Guest is the hooks of one observer; signalbox.Observer has the same.
-type Guest struct {
+// Hooks is the hooks of one observer; signalbox.Observer has the same.
+type Hooks struct {
 	Waiting, Acquired                            Starter
 	Refused, Released, Lost, Unconfirmed, Forced Hook
 	Renewed, Polling, Subscribed                 Hook
@@ -67,25 +67,25 @@ type Guest struct {
 
 // Observer is what a session calls. It is never written to once a session has it.
 type Observer struct {
-	Names bool // a guest asked for the names of locks
+	Names bool // a observer asked for the names of locks
 
-	guests   []Guest
-	streams  []stream // the calls about the session, by guest
+	hooks    []Hooks
+	streams  []stream // the calls about the session, by observer
 	panicked func(cause any, stack []byte)
 	pending  *pendingReports
 }
 
-// New returns an Observer that calls these guests, or nil without one.
-func New(guests []Guest) *Observer {
-	if len(guests) == 0 {
+// New returns an Observer that calls these observers, or nil without one.
+func New(hooks []Hooks) *Observer {
+	if len(hooks) == 0 {
 		return nil
 	}
-	return &Observer{guests: guests, Names: slices.ContainsFunc(guests, func(g Guest) bool { return g.Names })}
+	return &Observer{hooks: hooks, Names: slices.ContainsFunc(hooks, func(g Hooks) bool { return g.Names })}
 }
 
-// With returns an Observer with the guests of o that calls panicked with what a hook panicked with.
+// With returns an Observer with the observers of o that calls panicked with what a hook panicked with.
 func (o *Observer) With(panicked func(cause any, stack []byte)) *Observer {
-	with := &Observer{Names: o.Names, guests: o.guests, panicked: panicked, pending: new(pendingReports)}
+	with := &Observer{Names: o.Names, hooks: o.hooks, panicked: panicked, pending: new(pendingReports)}
 	with.streams = with.makeStreams()
 	return with
 }
@@ -107,21 +107,21 @@ func event(l Labels) Event { return Event{Kind: l.Kind, Class: l.Class, Name: l.
 func (o *Observer) OnForced(ctx context.Context, l Labels) {
 	if o != nil {
 		e := event(l)
-		o.each(func(i int) { o.call(i, o.guests[i].Forced, ctx, e) })
+		o.each(func(i int) { o.call(i, o.hooks[i].Forced, ctx, e) })
 	}
 }
 
 // OnPolling reports that messages do not arrive, because of err, and waiters poll.
 func (o *Observer) OnPolling(err error) {
 	if o != nil {
-		o.report(func(g *Guest) Hook { return g.Polling }, Event{Outcome: outcome(err), Err: err})
+		o.report(func(g *Hooks) Hook { return g.Polling }, Event{Outcome: outcome(err), Err: err})
 	}
 }
 
 // OnSubscribed reports that messages arrive again.
 func (o *Observer) OnSubscribed() {
 	if o != nil {
-		o.report(func(g *Guest) Hook { return g.Subscribed }, Event{})
+		o.report(func(g *Hooks) Hook { return g.Subscribed }, Event{})
 	}
 }
 
@@ -133,28 +133,28 @@ func (o *Observer) OnRenewed(leases int, lag, lease time.Duration, err error) {
 		if err != nil {
 			e.Outcome = outcome(err)
 		}
-		o.report(func(g *Guest) Hook { return g.Renewed }, e)
+		o.report(func(g *Hooks) Hook { return g.Renewed }, e)
 	}
 }
 
 // may returns e with what g asked for.
-func (g *Guest) may(e Event) Event {
-	if !g.Names {
+func (h *Hooks) may(e Event) Event {
+	if !h.Names {
 		e.Name, e.Shard = "", ""
 	}
 	return e
 }
 
-// call calls a hook of the guest i, if it has one. It ends a panic.
+// call calls a hook of the observer i, if it has one. It ends a panic.
 func (o *Observer) call(i int, hook Hook, ctx context.Context, e Event) { //nolint:revive // the hook is what is called with the rest
 	if hook == nil {
 		return
 	}
 	defer o.rescue()
-	hook(ctx, o.guests[i].may(e))
+	hook(ctx, o.hooks[i].may(e))
 }
 
-// start calls a Starter of the guest i. Without one the context is ctx.
+// start calls a Starter of the observer i. Without one the context is ctx.
 func (o *Observer) start(i int, hook Starter, ctx context.Context, e Event) (next context.Context) { //nolint:revive // as in call
 	if hook == nil {
 		return ctx
@@ -165,7 +165,7 @@ func (o *Observer) start(i int, hook Starter, ctx context.Context, e Event) (nex
 			next = ctx // the hook returned none, or it panicked
 		}
 	}()
-	return hook(ctx, o.guests[i].may(e))
+	return hook(ctx, o.hooks[i].may(e))
 }
 
 // rescue ends a panic. It is the deferred function itself, as recover needs.

@@ -7,11 +7,11 @@ import (
 	"sync"
 )
 
-// maxRenewed bounds the calls of Renewed that a guest has not returned from: more are left out. The other hooks of a stream follow each other
+// maxRenewed bounds the calls of Renewed that a observer has not returned from: more are left out. The other hooks of a stream follow each other
 // in pairs, and none is left out.
 const maxRenewed = 1024
 
-// stream is calls of the hooks of one guest. They are made one after the other, in order, on a goroutine that runs while there are any.
+// stream is calls of the hooks of one observer. They are made one after the other, in order, on a goroutine that runs while there are any.
 type stream struct {
 	observer *Observer
 	guest    int
@@ -27,17 +27,17 @@ type hookCall struct {
 }
 
 func (o *Observer) makeStreams() []stream {
-	all := make([]stream, len(o.guests))
+	all := make([]stream, len(o.hooks))
 	for i := range all {
 		all[i].observer, all[i].guest = o, i
 	}
 	return all
 }
 
-// report adds a call about the session to the stream of each guest.
-func (o *Observer) report(hookOf func(*Guest) Hook, e Event) {
+// report adds a call about the session to the stream of each observer.
+func (o *Observer) report(hookOf func(*Hooks) Hook, e Event) {
 	for i := range o.streams {
-		o.streams[i].add(context.Background(), hookOf(&o.guests[i]), e)
+		o.streams[i].add(context.Background(), hookOf(&o.hooks[i]), e)
 	}
 }
 

@@ -124,7 +124,7 @@ type outage struct {
 func (o *outages) Failed( //nolint:revive // ended is a fact, not a switch
 	script string, key string, began time.Duration, err error, ended bool,
 ) {
-	o.session.connTroubles.check()
+	o.session.connFailures.check()
 	now := clock.Mono()
 	cause, isOutage := causeOf(err)
 	if !isOutage || ended && cause == unreachable && now-began < minWait {
@@ -263,7 +263,7 @@ func (o *outages) Fire() {
 
 // Replied implements wire.Watcher.
 func (o *outages) Replied(script string, key string) {
-	o.session.connTroubles.check()
+	o.session.connFailures.check()
 	if !o.open.Load() {
 		return
 	}

@@ -59,7 +59,7 @@ type Session struct {
 
 	handshakes    handshakes
 	sleepRecovery sleepRecovery
-	connTroubles  connTroubles
+	connFailures  connFailures
 	patiencePool  sync.Pool // idle values of type *Patience
 
 	mu struct {
@@ -156,7 +156,7 @@ func New(client rueidis.Client, set Settings, owned bool) *Session {
 	s.Runner = wire.NewRunner(client)
 	s.Runner.SetProbePrefix(set.Prefix)
 	s.Clock = wire.NewServerClock(s.Runner)
-	s.Outages.session, s.connTroubles.session = s, s
+	s.Outages.session, s.connFailures.session = s, s
 	s.Outages.entry.Init(&s.Outages)
 	s.Runner.Watch(&s.Outages)
 	s.Clock.Watch(&s.Outages)

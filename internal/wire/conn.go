@@ -53,9 +53,9 @@ type conn struct {
 		accepted                  bool      // the server has replied something other than a refusal
 		unused                    bool      // the client gave it up before its first request
 		clusterMember             bool      // the server is a member of a cluster, where addresses mean one server each
-		clusterPrimary            bool      // it was a primary of it, by the last HELLO
+		clusterPrimary            bool      // the server was a primary of it, by the last HELLO
 		helloRead                 time.Time // when the reply to the last HELLO was read
-		redirects                 bool      // it redirected as such a primary, so connecting anew is of no use to a client of one server
+		redirects                 bool      // the server redirected as such a primary, so connecting anew is of no use to a client of one server
 		pinned                    bool      // the connection has a state at the server: age does not end it
 		subscribed                bool      // the connection has subscriptions: requests and replies do not pair
 		endCounted                bool      // the end is counted among endedConnections

@@ -137,7 +137,7 @@ func (c *Connector) Dial(ctx context.Context, addr string, dialer *net.Dialer, c
 // used as they are; an error contains it.
 func (e *endpoint) connect(ctx context.Context, dialer *net.Dialer, config *tls.Config) (inner net.Conn, fault, err error) {
 	config, fault = currentTLS(config)
-	e.report(TroubleFiles, fault)
+	e.report(FailureFiles, fault)
 	inner, err = e.connector.next(ctx, e.addr, dialer, config)
 	return inner, fault, withFault(err, fault)
 }
@@ -229,7 +229,7 @@ type endpoint struct {
 	acceptedAt  time.Time // the time of the last accepted connection; zero if an attempt has failed since
 	failures    int       // the failures since a stable connection
 	unreplaced  int       // the attempts to replace a connection that failed since one succeeded, or since a connection was accepted
-	troubles    [troubleKinds]error
+	lasting     [failureKinds]error
 	nextAttempt time.Time // the time from which the next attempt may be made
 	lastErr     error     // the last failure
 }
@@ -305,7 +305,7 @@ func (e *endpoint) recordAccepted() {
 	defer c.mu.Unlock()
 	e.acceptedAt, e.nextAttempt = time.Now(), time.Time{}
 	e.unreplaced = 0
-	e.reportLocked(TroubleReplacement, nil)
+	e.reportLocked(FailureReplacement, nil)
 }
 
 // giveUpAll gives up all connections to the address, since its server is not the right one. by is the connection that found out.

@@ -31,9 +31,9 @@ type credentials struct {
 	limit    time.Duration
 }
 
-// ask returns the credentials for a connection to an address. It ends with ctx, and after the limit. Its error is a reason why a
+// fetch returns the credentials for a connection to an address. It ends with ctx, and after the limit. Its error is a reason why a
 // connection could not be made: nothing was sent.
-func (c *credentials) ask(ctx context.Context, at net.Addr) (rueidis.AuthCredentials, error) {
+func (c *credentials) fetch(ctx context.Context, at net.Addr) (rueidis.AuthCredentials, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.limit)
 	defer cancel()
 	found, err := within(ctx, c.calls, func() (rueidis.AuthCredentials, error) {
@@ -96,7 +96,7 @@ func (c *Connector) unmarked(dialer *net.Dialer) (own *net.Dialer, sentinel bool
 func (c *Connector) credentialsFor(of rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
 	at, own := of.Address.(connAddr)
 	if !own || at.conn.endpoint.connector != c { // of another Connector: Tune was called twice
-		return c.credentials.ask(context.Background(), of.Address)
+		return c.credentials.fetch(context.Background(), of.Address)
 	}
 	return at.conn.credentialsForClient()
 }
@@ -112,7 +112,7 @@ func (c *conn) credentialsForClient() (rueidis.AuthCredentials, error) {
 	if c.sentinel {
 		return c.endpoint.connector.sentinelUser, nil
 	}
-	found, err := c.endpoint.connector.credentials.ask(context.Background(), c.current().RemoteAddr())
+	found, err := c.endpoint.connector.credentials.fetch(context.Background(), c.current().RemoteAddr())
 	c.mu.Lock()
 	if !c.mu.accepted { // the client opens the connection
 		c.mu.given = found
@@ -127,10 +127,10 @@ func (c *conn) credentialsForClient() (rueidis.AuthCredentials, error) {
 	c.mu.Unlock()
 	if err != nil {
 		// An error would end the connection, which works. Without a user the client sends nothing, and asks again.
-		c.endpoint.report(TroubleCredentials, err)
+		c.endpoint.report(FailureCredentials, err)
 		return rueidis.AuthCredentials{RefreshAfter: time.Now().Add(minRefresh)}, nil
 	}
-	c.endpoint.report(TroubleCredentials, nil)
+	c.endpoint.report(FailureCredentials, nil)
 	if !unsent {
 		return found, nil
 	}

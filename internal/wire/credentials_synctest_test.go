@@ -21,8 +21,8 @@ type vault struct {
 	fakeServer
 
 	token   string                                  // the server's; guarded by fakeServer.mu, as are the following fields
-	fails   func() (rueidis.AuthCredentials, error) // in place of the function, or nil
-	asked   int
+	fails   func() (rueidis.AuthCredentials, error) // the function in place of the usual one, or nil
+	calls   int
 	refresh time.Duration // how long after a call of the function it is called again, or 0
 	unknown bool          // the server knows no HELLO
 	authed  []string      // the requests that had the present token
@@ -34,7 +34,7 @@ func (v *vault) credentials(of rueidis.AuthCredentialsContext) (rueidis.AuthCred
 	if v.refresh > 0 {
 		found.RefreshAfter = time.Now().Add(v.refresh)
 	}
-	v.asked++
+	v.calls++
 	v.mu.Unlock()
 	if of.Address.Network() != "pipe" {
 		return found, errors.New("the function did not get the address of the connection")
@@ -128,9 +128,9 @@ func TestTheSecondConnectionHasTheCredentialsOfNow(t *testing.T) {
 				require.Equal(t, c.fails == nil, used(time.Minute) > 0)
 				v.mu.Lock()
 				v.fails = nil
-				asked := v.asked
+				calls := v.calls
 				v.mu.Unlock()
-				require.LessOrEqual(t, asked, 60)
+				require.LessOrEqual(t, calls, 60)
 				require.NotZero(t, used(90*time.Second))
 			})
 		})

@@ -113,7 +113,7 @@ func (r *DialRecorder) hostOf(a *dialAttempt) string {
 	return "the server " + a.address
 }
 
-// unreachable explains that no connection could be made. The error has the address. Behind sentinels that is one which nobody
+// unreachable explains that no connection could be made. The error has the address. Behind sentinels that is one which was not
 // configured here, such as one inside of a network of containers.
 func (r *DialRecorder) unreachable(last *dialAttempt, err error) error {
 	if r.options.Sentinel.MasterSet == "" || slices.Contains(r.options.InitAddress, last.address) {

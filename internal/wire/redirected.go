@@ -29,10 +29,10 @@ import (
 //nolint:gochecknoglobals // a constant table
 var redirections = []string{"MOVED", "ASK"}
 
-// askedFor is how long the reply to that question holds for other calls, so that a thousand redirections make one question.
-const askedFor = time.Second
+// checkedFor is how long the reply to that question holds for other calls, so that a thousand redirections make one question.
+const checkedFor = time.Second
 
-// clusterCheck is the last reply to the question whether the server is a primary of a cluster. The zero value has none.
+// clusterCheck is the last reply to the question whether the server is a primary of a cluster. The zero value is of no reply yet.
 type clusterCheck struct{ last atomic.Pointer[clusterReply] }
 
 type clusterReply struct {
@@ -52,12 +52,12 @@ func (r *Runner) judgeRedirection(ctx context.Context, err error) error {
 // isClusterPrimary asks the server whether it is a primary of a cluster. Without a reply it returns false.
 func (r *Runner) isClusterPrimary(ctx context.Context) bool {
 	now := clock.Mono()
-	if last := r.clusterCheck.last.Load(); last != nil && now-last.at < askedFor {
+	if last := r.clusterCheck.last.Load(); last != nil && now-last.at < checkedFor {
 		return last.primary
 	}
 	ctx, cancel := errs.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	said, err := r.askHello(ctx)
+	said, err := r.sendHello(ctx)
 	if err != nil && !IsReplyError(err) {
 		return false // the next call asks again
 	}
@@ -71,8 +71,8 @@ func (r *Runner) isClusterPrimary(ctx context.Context) bool {
 	return primary
 }
 
-// askHello sends HELLO. The redirection may just have ended the connection, which is no reply to this.
-func (r *Runner) askHello(ctx context.Context) (said map[string]rueidis.RedisMessage, err error) {
+// sendHello sends HELLO. The redirection may just have ended the connection, which is no reply to this.
+func (r *Runner) sendHello(ctx context.Context) (said map[string]rueidis.RedisMessage, err error) {
 	for range resends {
 		said, err = r.client.Do(ctx, r.client.B().Arbitrary("HELLO").Build()).AsMap()
 		if err == nil || IsReplyError(err) || ctx.Err() != nil {

@@ -23,10 +23,10 @@ func TestRedirectionOfAClientOfOneServer(t *testing.T) {
 	noHello := "-ERR unknown command 'HELLO'\r\n"
 	for name, c := range map[string]struct {
 		hello   string
-		age     time.Duration // of the connection at the first redirection
+		age     time.Duration // the age of the connection at the first redirection
 		resp2   bool
 		verdict wire.Verdict
-		dials   int // at most, in 10 s, beside the first one
+		dials   int // the most dials in 10 s, beside the first one
 	}{
 		"ClusterPrimary":         {asCluster, time.Second, false, wire.Final, 0},
 		"ClusterPrimary/Later":   {asCluster, time.Minute, false, wire.Final, 1},

@@ -123,10 +123,10 @@ func (c *conn) makeNext(ctx context.Context, requests []greetingRequest) error {
 		_ = next.Close()
 		return net.ErrClosed
 	}
-	asks := e.connector.credentials != nil && !c.sentinel
+	fetches := e.connector.credentials != nil && !c.sentinel
 	var now rueidis.AuthCredentials
-	if asks {
-		if now, err = e.connector.credentials.ask(ctx, next.RemoteAddr()); err != nil {
+	if fetches {
+		if now, err = e.connector.credentials.fetch(ctx, next.RemoteAddr()); err != nil {
 			return err
 		}
 		requests = withCredentials(requests, now)
@@ -136,7 +136,7 @@ func (c *conn) makeNext(ctx context.Context, requests []greetingRequest) error {
 		return withFault(err, fault)
 	}
 	e.noteVersion(hello)
-	if asks {
+	if fetches {
 		c.mu.Lock()
 		c.mu.given = now
 		c.mu.Unlock()

@@ -19,13 +19,13 @@ import (
 // runs. What they say is compared, and not their times: a link that is swapped may lead to a file of the same time.
 //
 // A file that cannot be read or is broken, and a certificate without its key, may be about to be replaced. Then connections use the
-// last good ones, and the reason is a trouble.
+// last good ones, and the reason is a failure.
 //
 // A tlsFiles is the session cache of the configuration in the client's options, so that a Connector recognises it there, whatever
 // dialer the client has. Each connection gets a configuration of its own from it, whose session cache is that of the generation of
 // the files: a short handshake shows and checks no certificate.
 type tlsFiles struct {
-	authorities, certificate, key string // their paths; "" for none
+	authorities, certificate, key string // the paths of the files; "" for no file
 
 	mu struct {
 		sync.Mutex

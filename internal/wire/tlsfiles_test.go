@@ -41,7 +41,7 @@ func newAuthority(t *testing.T) *authority {
 	return a
 }
 
-// sign returns a certificate for a new key, which is its own authority if a has none yet.
+// sign returns a certificate for a new key, which is its own authority if a has no key yet.
 func (a *authority) sign(name string) (*x509.Certificate, *ecdsa.PrivateKey) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(a, err)

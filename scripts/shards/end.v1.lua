@@ -42,5 +42,6 @@ if lease_end > 0 then
 end
 redis.pcall(verb, channel .. string.sub(member.id, 1, SESSION_LENGTH), number)
 work()
+remove_if_done(number, member)
 finish(number)
 return {1, now, is_unfinished()}

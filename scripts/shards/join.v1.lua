@@ -24,7 +24,7 @@
 -- ARGV[12]  label  what the caller is called, 0 to 64 bytes
 -- ARGV[13]  value  what observers read, 0 to 256 bytes
 -- ARGV[14]  mode  l takes shards, p is paused
--- ARGV[15]  requested  the count, or the digest of the names that it wishes: 64 bytes; 0 for none
+-- ARGV[15]  requested  the count, or the digest of the names that it requests: 64 bytes; 0 for none
 -- ARGV[16]  known  what shards/poll returned of the group last, or ''
 -- returns  {1, number, now, life_us, count, is_restored}  it has joined; its lease lasts for
 --            life_us from now, count is that of the set. is_restored is 1 if the server has lost

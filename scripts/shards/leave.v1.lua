@@ -37,9 +37,6 @@ if member.state ~= 'g' and member.state ~= 'e' then
   drop_requested(number, member)
 end
 work()
-local left = count_of('n:' .. number) + count_of('p:' .. number)
-if left == 0 and members_read[number] then
-  remove_member(number, member)
-end
+local left = remove_if_done(number, member)
 finish(number)
 return {1, now, is_unfinished(), left}

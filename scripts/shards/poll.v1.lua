@@ -15,10 +15,10 @@
 -- ARGV[2]  seen  the version of the last news that it has read, or 16 zeros
 -- ARGV[3]  verb  PUBLISH or SPUBLISH
 -- ARGV[4]  channel  of news, without the session that it ends with
--- returns  {1, now, life_us, more, count, news, known, asked}  the lease lasts for life_us from
+-- returns  {1, now, life_us, more, count, news, known, wanted}  the lease lasts for life_us from
 --            now; more is 1 if a poll is due at once; count is that of the set, and known what
---            shards/join takes if the server loses the group. asked is 1 if the member is to send
---            its names, which all members wish
+--            shards/join takes if the server loses the group. wanted is 1 if the member is to send
+--            its names, which all members request
 --          {0, now}  no member, any more: what it owned is lost
 --          news has version (16), stamp of the token (16), state (1), losses (4), length (2) and
 --          name of each shard that changed: o it owns it, a asked for since another gets it, x
@@ -44,7 +44,7 @@ redis.call('PEXPIRE', group, GROUP_TTL_MS)
 local age = math.max(now_us - tonumber(number), 0)
 local life_us = math.min(member.lease, YOUNG_LIFE_US + age)
 redis.call('ZADD', ends, 'GT', digits(server_us + life_us), number)
-heard[number] = now_us
+polled_at[number] = now_us
 
 if string.find(member.state, '[jq]') then
   begin_member(number, member)
@@ -56,12 +56,12 @@ if member.ranked ~= member.load then
   rank(number, member)
 end
 if state.drain > 0 and seen > member.seen then
-  mark_heard(number, member, seen)
+  mark_read(number, member, seen)
 end
 work()
 local news, more = news_of(number, seen)
-local asked = ask_for_names(member)
+local wanted = request_names(member)
 local count = state.resize > 0 and state.resize or state.count
-local known = digits(math.max(state.told, state.made)) .. digits(state.made) .. string.sub(digits(count), -LIMIT_DIGITS) .. wish
+local known = digits(math.max(state.set_at, state.made)) .. digits(state.made) .. string.sub(digits(count), -LIMIT_DIGITS) .. agreed_set
 finish(number)
-return {1, now, life_us, math.max(is_unfinished(), more), state.count, news, known, asked}
+return {1, now, life_us, math.max(is_unfinished(), more), state.count, news, known, wanted}

@@ -45,6 +45,10 @@ for _, entry in ipairs(released) do
 end
 if is_group then
   work()
+  local member = read_member(number)
+  if member and member.state == 'e' then
+    remove_if_done(number, member)
+  end
   finish(number)
 end
 return {1, now, is_unfinished(), ended}

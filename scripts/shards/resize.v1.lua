@@ -40,7 +40,7 @@ if state.names == 1 then
 end
 local replaces = tonumber(count) ~= state.count and tonumber(count) or 0
 if replaces ~= state.resize then
-  state.resize, state.told = replaces, tonumber(next_version())
+  state.resize, state.set_at = replaces, tonumber(next_version())
 end
 work()
 finish('')

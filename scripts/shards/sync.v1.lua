@@ -46,10 +46,10 @@ end
 if state.names == 0 then
   return {-5, state.count, state.names}
 end
--- The set is that of all names. What members wish by now is not wished again.
+-- The set is that of all names. What members request by now is not requested again.
 local function confirm()
-  state.told, state.known, state.asked = tonumber(next_version()), 0, 0
-  wish = common_wish() or wish
+  state.set_at, state.known, state.asked = tonumber(next_version()), 0, 0
+  agreed_set = common_set() or agreed_set
 end
 if last ~= 'a' and redis.call('HGET', group, 'digest') == digest then
   if state.asked > 0 or state.known > 0 then

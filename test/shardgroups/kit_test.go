@@ -191,11 +191,11 @@ type settings struct {
 	lease, calm                 int64
 	moves                       int
 	drain                       int64
-	old, mode, wish, known      string
+	old, mode, requested, known string
 }
 
 func defaults(count int) settings {
-	return settings{weight: 1, limit: unlimited, count: count, lease: lease, calm: calm, moves: 65_536, mode: "l", wish: strconv.Itoa(count)}
+	return settings{weight: 1, limit: unlimited, count: count, lease: lease, calm: calm, moves: 65_536, mode: "l", requested: strconv.Itoa(count)}
 }
 
 // join returns the reply of a join of a new id.
@@ -211,5 +211,5 @@ func (g *group) join(s settings) []any {
 
 func (g *group) joinAs(id string, s settings) []any {
 	g.Helper()
-	return g.call(scripts.ShardsJoin, id, digits(g.clock+second), s.lease, s.weight, s.limit, s.count, s.exact, s.calm, s.moves, s.drain, s.old, "host:1", "address", s.mode, s.wish, s.known)
+	return g.call(scripts.ShardsJoin, id, digits(g.clock+second), s.lease, s.weight, s.limit, s.count, s.exact, s.calm, s.moves, s.drain, s.old, "host:1", "address", s.mode, s.requested, s.known)
 }

@@ -44,8 +44,8 @@ type member struct {
 	limit    int
 	isLost   bool   // the lease is over, as the member knows
 	isGone   bool   // the member polls no more
-	isBack   bool   // it has joined again after that
-	hangs    bool   // it releases nothing
+	isBack   bool   // the member has joined again after that
+	hangs    bool   // the member releases nothing
 	known    string // what the last poll said of the group
 	leaves   bool
 }

@@ -400,36 +400,36 @@ func TestTheRenewalOfHoldsRenewsAMember(t *testing.T) {
 // owner trusts its contexts.
 func TestNoLimitBeginsBeforeItsOwnerHears(t *testing.T) {
 	t.Parallel()
-	waitsUntilHeard(t)
+	waitsUntilRead(t)
 }
 
-func waitsUntilHeard(tb testing.TB) {
+func waitsUntilRead(tb testing.TB) {
 	tb.Helper()
-	for what, ask := range map[string]func(w *world, deaf, next *member){
+	for what, take := range map[string]func(w *world, cut, next *member){
 		"a move": func(_ *world, _, next *member) { next.polls() },
-		"a move by hand": func(w *world, deaf, next *member) {
-			for shard := range deaf.owns {
+		"a move by hand": func(w *world, cut, next *member) {
+			for shard := range cut.owns {
 				w.call(scripts.ShardsMove, shard, next.number, digits(w.clock+second), "PUBLISH", channel)
 			}
 		},
-		"an end by force": func(w *world, deaf, _ *member) { w.call(scripts.ShardsEnd, deaf.number, "PUBLISH", channel) },
-		"a leave": func(w *world, deaf, _ *member) {
-			w.call(scripts.ShardsLeave, deaf.number, "PUBLISH", channel) // its reply is lost
+		"an end by force": func(w *world, cut, _ *member) { w.call(scripts.ShardsEnd, cut.number, "PUBLISH", channel) },
+		"a leave": func(w *world, cut, _ *member) {
+			w.call(scripts.ShardsLeave, cut.number, "PUBLISH", channel) // its reply is lost
 		},
 	} {
 		w := newWorld(newGroup(tb), 8)
 		s := defaults(8)
 		s.drain, s.calm = second, 0
-		deaf := w.add(s)
+		cut := w.add(s)
 		w.runs(20*second, second)
 		next := w.add(s)
 		next.poll()
-		ask(w, deaf, next)
+		take(w, cut, next)
 		for range 14 { // granted checks that the owner's deadline has passed
 			w.passes(second)
 			next.polls()
 		}
-		require.Empty(tb, deaf.due, what)
+		require.Empty(tb, cut.due, what)
 		w.passes(3 * second)
 		next.polls()
 		require.Len(tb, next.owns, 8, what)
@@ -465,10 +465,10 @@ func movesBesideHungDrains(tb testing.TB) {
 // Shards that are banned from a taker keep no others from moving to it.
 func TestBannedShardsKeepNoOthersFromMoving(t *testing.T) {
 	t.Parallel()
-	looksBehindBans(t)
+	searchesBehindBans(t)
 }
 
-func looksBehindBans(tb testing.TB) {
+func searchesBehindBans(tb testing.TB) {
 	tb.Helper()
 	w := evenWorld(tb, 60, 2)
 	a, b := w.members[0], w.members[1]

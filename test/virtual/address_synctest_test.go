@@ -29,7 +29,7 @@ type movingAddress struct {
 
 	next  *miniredis.Miniredis
 	moved atomic.Bool
-	links []*wire // those of the sessions
+	links []*wire // the links of the sessions
 }
 
 // movingAddress starts the second server. The test of the fixture closes it at its end.

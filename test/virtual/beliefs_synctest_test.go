@@ -31,7 +31,7 @@ type outside struct {
 
 	mu    sync.Mutex
 	token string
-	fails func() (rueidis.AuthCredentials, error) // in place of the function for credentials, or nil
+	fails func() (rueidis.AuthCredentials, error) // the function in place of the usual one for credentials, or nil
 }
 
 // refuseAUTH makes a server refuse AUTH on subscribed connections, as all do in RESP2.
@@ -76,7 +76,7 @@ func (o *outside) credentials(rueidis.AuthCredentialsContext) (rueidis.AuthCrede
 }
 
 // What changes behind a session that holds, waits, leads and owns shards is used from then on: when the address leads to another
-// server afterwards, and the former one serves as before, the session follows. Nothing is lost, nobody holds twice, and the log says
+// server afterwards, and the former one serves as before, the session follows. Nothing is lost, no lock is held twice, and the log says
 // no more than the row names. What cannot be had is named in the log, once, and once when it is over.
 func TestWhatChangesIsUsed(t *testing.T) {
 	t.Parallel()

@@ -69,7 +69,7 @@ func TestAShardCallThatFailsStarvesNoOther(t *testing.T) {
 		script  *scripts.Script
 		is      func(args []string) bool // whether a call is refused
 		refusal string
-		result  error // of SetValue
+		result  error // what SetValue returns
 	}{
 		"NoMemoryForSettings": {scripts.ShardsSet, nil, full, context.DeadlineExceeded},
 		"WrongSettings":       {scripts.ShardsSet, nil, wrong, errWrong},
@@ -128,67 +128,67 @@ func TestAShardCallThatFailsStarvesNoOther(t *testing.T) {
 	}
 }
 
-// told is a group of three members, one of which is told something.
-type told struct {
+// configured is a group of three members, one of which changes a setting.
+type configuredGroup struct {
 	w       *fixture
 	log     *shardLog
 	g       *shards.Group
-	m       *shards.Member // its wire is that of the first member of members
+	m       *shards.Member // the member whose wire is that of the first of members
 	members []*shardMember
 }
 
-func (x *told) view() *shards.View {
-	v, err := x.g.View(x.w.Context())
-	require.NoError(x.w, err)
+func (cg *configuredGroup) view() *shards.View {
+	v, err := cg.g.View(cg.w.Context())
+	require.NoError(cg.w, err)
 	return v
 }
 
-// info returns what observers read of the member that was told.
-func (x *told) info() (found shards.MemberInfo) {
-	for _, m := range x.view().Members {
-		if m.Session == x.members[0].ID() && !m.Leaving {
+// info returns what observers read of the member that changed it.
+func (cg *configuredGroup) info() (found shards.MemberInfo) {
+	for _, m := range cg.view().Members {
+		if m.Session == cg.members[0].ID() && !m.Leaving {
 			found = m
 		}
 	}
 	return found
 }
 
-// What the server loses comes back from the members: each setting that a member or a group was told is so again after the server has
+// What the server loses comes back from the members: each setting of a member or a group is so again after the server has
 // lost all data, and after one member was away for longer than its lease.
-func TestWhatAGroupWasToldOutlivesItsData(t *testing.T) {
+func TestSettingsOfAGroupOutliveItsData(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		set  shards.Set
-		tell func(x *told) // tells the member or the group something
-		is   func(x *told) // requires that it is so
+		set    shards.Set
+		change func(x *configuredGroup) // changes the setting
+		is     func(x *configuredGroup) // requires that it is so
 	}{
-		"Pause": {shards.Count(12), func(x *told) { require.NoError(x.w, x.m.SetWeight(x.w.Context(), 0)) }, func(x *told) {
+		"Pause": {shards.Count(12), func(x *configuredGroup) { require.NoError(x.w, x.m.SetWeight(x.w.Context(), 0)) }, func(x *configuredGroup) {
 			require.Zero(x.w, x.m.Owned())
 			require.Equal(x.w, 0, x.info().Weight)
 		}},
-		"Weight": {shards.Count(12), func(x *told) { require.NoError(x.w, x.m.SetWeight(x.w.Context(), 2)) }, func(x *told) {
+		"Weight": {shards.Count(12), func(x *configuredGroup) { require.NoError(x.w, x.m.SetWeight(x.w.Context(), 2)) }, func(x *configuredGroup) {
 			require.Equal(x.w, 6, x.m.Owned())
 			require.Equal(x.w, 2, x.info().Weight)
 		}},
-		"Value": {shards.Count(12), func(x *told) { require.NoError(x.w, x.m.SetValue(x.w.Context(), "v2")) }, func(x *told) {
+		"Value": {shards.Count(12), func(x *configuredGroup) { require.NoError(x.w, x.m.SetValue(x.w.Context(), "v2")) }, func(x *configuredGroup) {
 			require.Equal(x.w, "v2", x.info().Value)
 		}},
-		"Limit": {shards.Count(12), func(*told) {}, func(x *told) {
+		"Limit": {shards.Count(12), func(*configuredGroup) {}, func(x *configuredGroup) {
 			require.Equal(x.w, 5, x.info().Limit)
 		}},
-		"Resize": {shards.Count(12), func(x *told) { require.NoError(x.w, x.g.Resize(x.w.Context(), 20)) }, func(x *told) {
+		"Resize": {shards.Count(12), func(x *configuredGroup) { require.NoError(x.w, x.g.Resize(x.w.Context(), 20)) }, func(x *configuredGroup) {
 			require.Equal(x.w, 20, x.view().Count)
 		}},
-		"Sync": {shards.Names(), func(x *told) { require.NoError(x.w, x.g.Sync(x.w.Context(), strings.Split("abcdef", ""))) }, func(x *told) {
+		"Sync": {shards.Names(), func(x *configuredGroup) { require.NoError(x.w, x.g.Sync(x.w.Context(), strings.Split("abcdef", ""))) }, func(x *configuredGroup) {
 			require.Equal(x.w, strings.Split("abcdef", ""), x.view().Names())
 		}},
-		"SyncOfMoreThanNew": {shards.Names("a", "z"), func(x *told) { require.NoError(x.w, x.g.Sync(x.w.Context(), strings.Split("abcdef", ""))) }, func(x *told) {
+		"SyncOfMoreThanNew": {shards.Names("a", "z"), func(x *configuredGroup) { require.NoError(x.w, x.g.Sync(x.w.Context(), strings.Split("abcdef", ""))) }, func(x *configuredGroup) {
 			require.Equal(x.w, strings.Split("abcdef", ""), x.view().Names())
 		}},
 	} {
-		for fault, strike := range map[string]func(x *told){
-			"DataLost": func(x *told) { x.w.redis.FlushAll() },
-			"LeaseLost": func(x *told) {
+		for fault, strike := range map[string]func(x *configuredGroup){
+			"DataLost": func(x *configuredGroup) { x.w.redis.FlushAll() },
+			"LeaseLost": func(x *configuredGroup) {
 				x.members[0].wire.goSilent()
 				time.Sleep(30 * time.Second)
 				x.members[0].wire.heal()
@@ -197,7 +197,7 @@ func TestWhatAGroupWasToldOutlivesItsData(t *testing.T) {
 			t.Run(name+fault, func(t *testing.T) {
 				t.Parallel()
 				bubbleOfUsers(t, func(w *fixture) {
-					x := &told{w: w, log: newShardLog(w)}
+					x := &configuredGroup{w: w, log: newShardLog(w)}
 					first := x.log.newMember(c.set, shardDrain) // its session is that of the member
 					x.g = shards.New(first.Session, "a", c.set, shards.Limit(5))
 					if name != "Limit" {
@@ -216,7 +216,7 @@ func TestWhatAGroupWasToldOutlivesItsData(t *testing.T) {
 					})
 					x.members = []*shardMember{first, x.log.member(c.set, shardDrain), x.log.member(c.set, shardDrain)}
 					time.Sleep(10 * time.Second)
-					c.tell(x)
+					c.change(x)
 					time.Sleep(10 * time.Second)
 					c.is(x)
 					strike(x)
@@ -370,7 +370,7 @@ func TestACrashMovesTheShardsOfTheDeadAlone(t *testing.T) {
 // contexts.
 func TestAMemberThatDoesNotHearKeepsItsContexts(t *testing.T) {
 	t.Parallel()
-	for _, ask := range []func(w *fixture, deaf *shardMember){
+	for _, take := range []func(w *fixture, cut *shardMember){
 		func(*fixture, *shardMember) {},
 		func(w *fixture, _ *shardMember) {
 			require.NoError(w, inspect.Break(w.Context(), w.user().Session, "a", inspect.Shards))
@@ -383,7 +383,7 @@ func TestAMemberThatDoesNotHearKeepsItsContexts(t *testing.T) {
 				l.untilEven(16, a)
 				time.Sleep(20 * time.Second)
 				a.wire.goSilent()
-				ask(w, a)
+				take(w, a)
 				b := l.member(shards.Count(16), 0, shards.DrainLimit(time.Second), shards.RebalanceDelay(0))
 				time.Sleep(away)
 				a.wire.heal()

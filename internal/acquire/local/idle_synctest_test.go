@@ -24,9 +24,9 @@ type keptHold struct {
 	next     uint64 // the next token; a hold without one refuses to be used
 	uses     int    // counts the uses after an idle time
 	confirms int    // counts the calls of Confirm
-	// confirmed has the results of Confirm: that the server has the hold, which has the token spent then. Without it the server has not.
+	// confirmed has the results of Confirm: that the server has the hold, which has the token used then. Without it the server has not.
 	confirmed chan bool
-	spent     uint64
+	used      uint64
 	notKept   bool          // the hold may not be kept
 	releases  chan struct{} // End waits for it
 	ended     bool
@@ -52,7 +52,7 @@ func (h *keptHold) Use() { h.uses++ }
 func (h *keptHold) Confirm(context.Context) bool {
 	h.confirms++
 	if h.confirmed != nil && <-h.confirmed {
-		h.next = h.spent
+		h.next = h.used
 		return true
 	}
 	return false
@@ -131,7 +131,7 @@ func TestIdleHoldIsConfirmedByTheCallThatUsesIt(t *testing.T) {
 			t.Parallel()
 			inRig(t, func(r *rig) {
 				h := r.keeps(0)
-				h.confirmed, h.spent = make(chan bool), 7
+				h.confirmed, h.used = make(chan bool), 7
 				first, second := r.acquiresWith(exclusiveKey), r.acquiresWith(exclusiveKey)
 				first.requireWaits()
 				second.requireWaits()

@@ -45,7 +45,7 @@ type Attempt struct {
 	localHold session.LocalHold
 	footprint session.Footprint // what the server may have of the attempt; a requeue counts as an enter of the new one
 
-	slot         uint32 // its slot in the list of waiting attempts; see place
+	slot         uint32 // the slot in the list of waiting attempts; see place
 	state        attemptState
 	place        place
 	idle         idleState

@@ -80,7 +80,7 @@ local function may_move()
   return moving < most
 end
 -- Returns the donor's youngest shard that is not banned from the taker. If the youngest few are, it
--- looks at a page more, which is another one each second.
+-- reads a page more, which is another one each second.
 local function find_movable(donor, taker)
   for _, entry in ipairs(find_last('k:' .. donor, SEARCH_FIRST)) do
     local shard = string.match(entry, '^k:%d+:%d+:(.*)$')

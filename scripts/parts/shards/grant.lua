@@ -3,7 +3,7 @@
 -- shards/grant
 -- Granting shards, and what becomes of a shard that its owner has no more.
 --
--- uses     bans_left, count_of, decimal, digits, first_taker, group, heard, index, is_banned, is_present, is_recent, next_version, now_us, read_member, state, taker_of, write_row
+-- uses     bans_left, count_of, decimal, digits, first_taker, group, index, is_banned, is_present, is_recent, next_version, now_us, polled_at, read_member, state, taker_of, write_row
 -- defines  grant, grant_or_free, heir_of, lose_shard, release_shard, remove_shard, set_free
 local function grant(shard, row, owner, class)
   row.version = next_version()
@@ -17,7 +17,7 @@ local function set_free(shard, row, next_state, till, promised)
 end
 
 -- Returns the member that a shard is for: the one that it is promised to, or the best taker. A
--- promise to a member that is silent is kept while the server was away, and else passed on.
+-- promise to a member that is silent is kept while the server was away, and passes to another else.
 local function heir_of(row, is_lost)
   local promised = row.promised ~= NO_STAMP and read_member(row.promised)
   if promised and promised.state == 'l' and not is_banned(row, row.promised) and (now_us < state.amnesty or is_recent(row.promised)) then
@@ -37,7 +37,7 @@ local function grant_or_free(shard, row, is_lost)
     return grant(shard, row, heir, row.class)
   end
   if heir then
-    return set_free(shard, row, 'w', digits(heard[heir] + TAKER_RECENT_US + 1), heir)
+    return set_free(shard, row, 'w', digits(polled_at[heir] + TAKER_RECENT_US + 1), heir)
   end
   if first and may_grant and first_taker() then
     -- Each taker is banned. A member may join that is not, so it is looked at again, of all that

@@ -1,18 +1,18 @@
 -- include queue/now
 -- shards/group
--- What the group's hash says: each field is a number, 0 if it is missing, and wish is a text. A
+-- What the group's hash says: each field is a number, 0 if missing, and agreed_set is a text. A
 -- call changes them, and write_group writes those that differ. Versions, tokens and numbers of
 -- members are one sequence: the group's time, or one more than the last if that is not later.
 --
 -- uses     group, now
--- defines  budget, decimal, digits, fields, is_group, next_version, now_us, server_us, state, stored, wish, wish_stored, write_group
+-- defines  agreed_set, budget, decimal, digits, fields, is_group, next_version, now_us, server_us, set_stored, state, stored, write_group
 local fields = {
   'count', 'names', 'next', 'version', 'quiet', 'quiet_end', 'last', 'server', 'amnesty', 'first_grant', 'calm', 'moves', 'drain',
-  'free', 'wake', 'crashes', 'crashed', 'resize', 'asked', 'began', 'changed', 'gone', 'kept', 'keys', 'made', 'told', 'known',
+  'free', 'wake', 'crashes', 'crashed', 'resize', 'asked', 'began', 'changed', 'gone', 'kept', 'keys', 'made', 'set_at', 'known',
 }
-local stored, state = redis.call('HMGET', group, 'wish', unpack(fields)), {}
-local wish_stored = table.remove(stored, 1)
-local wish = wish_stored or ''
+local stored, state = redis.call('HMGET', group, 'agreed_set', unpack(fields)), {}
+local set_stored = table.remove(stored, 1)
+local agreed_set = set_stored or ''
 for n, field in ipairs(fields) do
   state[field] = tonumber(stored[n] or 0)
 end
@@ -45,8 +45,8 @@ local function write_group()
       changes[#changes + 1], changes[#changes + 2] = field, decimal(state[field])
     end
   end
-  if wish ~= (wish_stored or '') then
-    changes[#changes + 1], changes[#changes + 2] = 'wish', wish
+  if agreed_set ~= (set_stored or '') then
+    changes[#changes + 1], changes[#changes + 2] = 'agreed_set', agreed_set
   end
   if changes[1] then
     redis.call('HSET', group, unpack(changes))

@@ -5,7 +5,7 @@
 -- What a member learns at its polls; and what its first poll does.
 --
 -- uses     digits, find, find_after, index, list_rows, named, now_us, read_requested, row_text, rows, set_state, state
--- defines  begin_member, mark_heard, news_of, write_news
+-- defines  begin_member, mark_read, news_of, write_news
 local function begin_member(owner, member)
   set_state(owner, member, member.state == 'q' and 'p' or 'l')
   if member.requested ~= '0' then
@@ -24,28 +24,28 @@ local function begin_member(owner, member)
 end
 -- A poll says what news the member has read: the contexts of the shards that it was asked for have
 -- ended by then. From now on the limit of these drains counts, and not from when they were asked.
-local function mark_heard(owner, member, seen)
+local function mark_read(owner, member, seen)
   local first = find('a', 1)[1]
-  local asked = first and string.match(first, '^a:(%d+):')
+  local oldest = first and string.match(first, '^a:(%d+):')
   local read = digits(math.min(seen, state.version))
-  if asked and asked <= read then
+  if oldest and oldest <= read then
     local start = '(n:' .. owner .. ':' .. member.seen .. ';'
-    if member.seen < asked then
-      start = '[n:' .. owner .. ':' .. asked
+    if member.seen < oldest then
+      start = '[n:' .. owner .. ':' .. oldest
     end
     local finish = '(n:' .. owner .. ':' .. read .. ';'
     local found = redis.call('ZRANGE', index, start, finish, 'BYLEX', 'LIMIT', 0, NEWS_PAGE)
-    local entries_heard, texts = {}, {}
+    local entries_read, texts = {}, {}
     list_rows(found, '^n:%d+:%d+:(.*)$', function(row, shard)
       if row.state ~= 'o' and row.till == '0' then
         row.till = digits(now_us)
-        entries_heard[#entries_heard + 1], entries_heard[#entries_heard + 2] = 0, 'h:' .. digits(now_us) .. ':' .. shard
+        entries_read[#entries_read + 1], entries_read[#entries_read + 2] = 0, 'h:' .. digits(now_us) .. ':' .. shard
         texts[#texts + 1], texts[#texts + 2] = shard, row_text(row)
       end
       return ''
     end)
     if texts[1] then
-      redis.call('ZADD', index, unpack(entries_heard))
+      redis.call('ZADD', index, unpack(entries_read))
       redis.call('HSET', rows, unpack(texts))
     end
     read = #found == NEWS_PAGE and string.match(found[NEWS_PAGE], '^n:%d+:(%d+):') or read

@@ -4,8 +4,8 @@
 -- shards/reap
 -- Takes the shards of members whose lease has ended. A member is over from the first one on.
 --
--- uses     budget, donors, drop_requested, ends, find, first_taker, is_changed, lose_shard, members, members_read, next_version, now, now_us, proven, read_member, read_row, set_state, state, takers, turn_over
--- defines  end_member, reap, reap_member, remove_member, withdraw_member
+-- uses     budget, count_of, donors, drop_requested, ends, find, first_taker, is_changed, lose_shard, members, members_read, next_version, now, now_us, proven, read_member, read_row, set_state, state, takers, turn_over
+-- defines  end_member, reap, reap_member, remove_if_done, remove_member, withdraw_member
 local function remove_member(owner, member)
   redis.call('HDEL', members, owner, owner .. ':', member.id)
   redis.call('ZREM', ends, owner)
@@ -14,6 +14,15 @@ local function remove_member(owner, member)
   redis.call('ZREM', proven, owner)
   members_read[owner], state.changed, is_changed = false, tonumber(next_version()), true
   drop_requested(owner, member)
+end
+-- A member that has ended is removed when it owns nothing and is promised nothing. Returns how many
+-- shards are left.
+local function remove_if_done(owner, member)
+  local left = count_of('n:' .. owner) + count_of('p:' .. owner)
+  if left == 0 and members_read[owner] then
+    remove_member(owner, member)
+  end
+  return left
 end
 local function end_member(owner, member)
   if member.state == 'l' or member.state == 'p' then

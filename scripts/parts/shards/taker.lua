@@ -3,35 +3,35 @@
 -- Which member gets a shard: the one with the least load for its weight, of those that live.
 --
 -- uses     digits, donors, ends, now_us, proven, read_member, server_us, state, takers
--- defines  bans_left, first_fit, first_taker, heard, is_banned, is_present, is_recent, taker_of
-local heard = {}
+-- defines  bans_left, first_fit, first_taker, is_banned, is_present, is_recent, polled_at, taker_of
+local polled_at = {}
 -- A member that was silent for 3 s takes nothing until its next poll.
 local function is_recent(owner)
   local member = read_member(owner)
-  if heard[owner] == nil then
+  if polled_at[owner] == nil then
     local till = redis.call('ZSCORE', ends, owner) -- by the server's time
-    heard[owner] = false
+    polled_at[owner] = false
     if member and till then
       local life_end = till + now_us - server_us
       -- Its last life was its lease, or shorter because it was young.
       local young = (life_end - YOUNG_LIFE_US + tonumber(owner)) / 2
       local at = math.max(life_end - member.lease, young)
-      heard[owner] = at >= now_us - TAKER_RECENT_US and at
+      polled_at[owner] = at >= now_us - TAKER_RECENT_US and at
     end
   end
-  if not heard[owner] then
+  if not polled_at[owner] then
     redis.call('ZREM', takers, owner)
     redis.call('ZREM', proven, owner)
     if member then
       member.ranked, member.is_dirty = -1, true
     end
   end
-  return heard[owner]
+  return polled_at[owner]
 end
 -- A shard without an owner is granted to a taker that was heard within 2 s. The share of another
 -- one waits for its next poll, until it does not count any more: so the others are granted theirs.
 local function is_present(owner)
-  return is_recent(owner) and heard[owner] >= now_us - TAKER_PRESENT_US
+  return is_recent(owner) and polled_at[owner] >= now_us - TAKER_PRESENT_US
 end
 -- Returns the taker with the least score, if that is below another one.
 local function first_taker(below)

@@ -7,7 +7,7 @@
 -- anew by the next join: it grants nothing for two seconds, so that members of one that was lost
 -- learn of it first, and many that start together all get shards.
 --
--- uses     count_of, decimal, digits, donors, ends, fields, find, group, index, is_group, members, next_version, now_us, proven, rank, read_member, rows, server_us, state, stored, takers, wish, wish_stored
+-- uses     agreed_set, count_of, decimal, digits, donors, ends, fields, find, group, index, is_group, members, next_version, now_us, proven, rank, read_member, rows, server_us, set_stored, state, stored, takers
 -- defines  bound_ends, drop_group, each_member, is_lost, key_count, make_group, mend
 local function key_count()
   return redis.call('EXISTS', members, ends, donors, takers, proven, rows, index)
@@ -22,13 +22,13 @@ local function drop_group()
   for n, field in ipairs(fields) do
     state[field], stored[n] = 0, false
   end
-  is_group, wish, wish_stored = nil, '', false
+  is_group, agreed_set, set_stored = nil, '', false
 end
 local function make_group(count)
   drop_group()
   state.count, state.names = tonumber(count), count == '0' and 1 or 0
   state.made = tonumber(next_version())
-  wish = state.names == 0 and count or ''
+  agreed_set = state.names == 0 and count or ''
   state.first_grant, state.began, state.last = now_us + FIRST_GRANT_US, state.made, now_us
 end
 local function each_member(use)

@@ -11,12 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// P6: a lock is not kept for a second after a wish in vain, for longer after each further one, for an hour at most, and as at first after quiet.
+// P6: a lock is not kept for a second after a recall in vain, for longer after each further one, for an hour at most, and as at first after quiet.
 // No more than 1,024 locks are remembered.
-func TestWishesKeepALockAway(t *testing.T) {
+func TestRecallsInVainKeepALockAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var w wishes
+		var w recalls
 		awayFor := func() (away time.Duration) {
 			for w.add("a"); !w.mayKeep("a"); away += time.Second {
 				require.True(t, w.mayKeep("b"))
@@ -39,9 +39,9 @@ func TestWishesKeepALockAway(t *testing.T) {
 		require.True(t, w.mayKeep("a"))
 		time.Sleep(time.Second)
 		require.Equal(t, minAway, awayFor())
-		for i := range 3 * maxWishes {
+		for i := range 3 * maxRecalls {
 			w.add(strconv.Itoa(i))
 		}
-		require.Len(t, w.byKey, maxWishes)
+		require.Len(t, w.byKey, maxRecalls)
 	})
 }

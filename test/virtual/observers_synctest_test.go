@@ -28,7 +28,7 @@ import (
 type fault struct {
 	name string
 	do   func(s *signalbox.Session)
-	lags time.Duration // by how much other guests may be called later
+	lags time.Duration // by how much other observers may be called later
 }
 
 // faults are what functions of a program may do.
@@ -46,8 +46,8 @@ func faults() []fault {
 	}
 }
 
-// badGuest has all hooks, and the one that is named has a fault, once. It remembers when it was called.
-type badGuest struct {
+// badHooks has all hooks, and the one that is named has a fault, once. It remembers when it was called.
+type badHooks struct {
 	hook  string
 	fault func()
 	done  atomic.Bool
@@ -55,7 +55,7 @@ type badGuest struct {
 }
 
 // observer returns the hooks. Those that return a context return one without the values of the call.
-func (b *badGuest) observer() signalbox.Observer {
+func (b *badHooks) observer() signalbox.Observer {
 	var o signalbox.Observer
 	v := reflect.ValueOf(&o).Elem()
 	for i := range v.NumField() {
@@ -79,15 +79,15 @@ func (b *badGuest) observer() signalbox.Observer {
 	return o
 }
 
-// goodGuest notes what it was called with, and when, and that each of its calls has its own context.
-type goodGuest struct {
+// goodHooks notes what it was called with, and when, and that each of its calls has its own context.
+type goodHooks struct {
 	recordedEvents
 
 	members memberEvents
 	at      map[string]time.Time // the first call of each hook
 }
 
-func (g *goodGuest) observer(t *testing.T) signalbox.Observer {
+func (g *goodHooks) observer(t *testing.T) signalbox.Observer {
 	t.Helper()
 	o, members := g.recordedEvents.observer(t), g.members.observer()
 	o.Names = true
@@ -176,9 +176,9 @@ func TestAFaultOfOneObserverCostsNoOther(t *testing.T) {
 				t.Run(name, func(t *testing.T) {
 					t.Parallel()
 					bubble(t, func(f *fixture) {
-						var good goodGuest
+						var good goodHooks
 						var s *signalbox.Session
-						bad := &badGuest{hook: hook, fault: func() { fault.do(s) }}
+						bad := &badHooks{hook: hook, fault: func() { fault.do(s) }}
 						all := []signalbox.Observer{bad.observer(), good.observer(f.T)}
 						if !badFirst {
 							slices.Reverse(all)
@@ -209,7 +209,7 @@ func TestAFaultOfOneObserverCostsNoOther(t *testing.T) {
 }
 
 // requireBalanced requires that each call that began, and each lease, has an end.
-func requireBalanced(f *fixture, g *goodGuest) {
+func requireBalanced(f *fixture, g *goodHooks) {
 	hooks, _ := g.took()
 	count := func(hook string) (n int) {
 		for name := range strings.FieldsSeq(hooks) {
@@ -228,7 +228,7 @@ func requireBalanced(f *fixture, g *goodGuest) {
 }
 
 // requireMembers requires that two members had the shard one after the other.
-func requireMembers(f *fixture, g *goodGuest) {
+func requireMembers(f *fixture, g *goodHooks) {
 	once := []string{"joined", "granted x", "draining x left", "slow x left", "released x left", "member left"}
 	require.Equal(f, append(once, once...), g.members.take())
 }

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/wire"
+)
+
+// failureMessages are what the log says of each kind of failure: when it begins, what to do, and when it is over.
+//
+//nolint:gochecknoglobals // a constant table
+var failureMessages = map[wire.FailureKind]struct{ begins, advice, ends string }{
+	wire.FailureReplacement: {
+		"signalbox: no second connection to the server can be made; the session stays on the one that it has, also if the address leads to another server by now",
+		"if credentials are refused, give the client those of now: AuthCredentialsFn returns them for each connection, a fixed password needs a new session",
+		"signalbox: connections to the server are replaced again",
+	},
+	wire.FailureCredentials: {
+		"signalbox: the function for credentials fails; open connections keep what they have, and stay, also if the address leads to another server by now",
+		"see what the function reports; the server may end the connections when the credentials end",
+		"signalbox: the function for credentials returns again",
+	},
+	wire.FailureFiles: {
+		"signalbox: the files that the URL names for TLS cannot be used as they are; new connections use what they said before",
+		"replace cert and key as a pair, and each file whole, by renaming; the server may refuse the old certificate",
+		"signalbox: the files that the URL names for TLS can be used again",
+	},
+}
+
+// connFailures logs what the client's connections cannot do while calls still succeed, once, and its end. A connection does not know
+// its session. So the session asks for the failures at its servers after a call, if any has begun or ended in the process.
+type connFailures struct {
+	session *Session
+	seen    atomic.Uint64 // what wire.FailureChanges returned last
+
+	mu struct {
+		sync.Mutex
+		since map[wire.Failure]time.Duration // when each failure was logged, on the monotonic clock
+		next  time.Duration                  // the time before which there is nothing to find, since the client has no connection; 0 for none
+	}
+}
+
+// check is called after each call. Mostly that costs a comparison.
+func (cf *connFailures) check() {
+	changes := wire.FailureChanges()
+	if cf.seen.Load() == changes {
+		return
+	}
+	now := clock.Mono()
+	cf.mu.Lock()
+	defer cf.mu.Unlock()
+	if cf.mu.next != 0 && now < cf.mu.next {
+		return
+	}
+	found, known := wire.Failures(cf.session.client.Nodes())
+	if !known { // the client is not tuned, or has lost its connections, which is logged as an outage
+		cf.mu.next = now + time.Second
+		return
+	}
+	cf.seen.Store(changes)
+	for failure, reason := range found {
+		if _, logged := cf.mu.since[failure]; logged {
+			continue
+		}
+		if cf.mu.since == nil {
+			cf.mu.since = make(map[wire.Failure]time.Duration)
+		}
+		cf.mu.since[failure] = now
+		words := failureMessages[failure.Kind]
+		cf.session.log((*slog.Logger).Warn, words.begins, "address", failure.Address, "error", reason, "do", words.advice)
+	}
+	for failure, since := range cf.mu.since {
+		if found[failure] == nil {
+			delete(cf.mu.since, failure)
+			cf.session.log((*slog.Logger).Info, failureMessages[failure.Kind].ends, "address", failure.Address, "after", (now - since).Round(time.Millisecond))
+		}
+	}
+}
