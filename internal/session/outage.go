@@ -103,7 +103,7 @@ type outages struct {
 		messages      error         // why no messages arrive; nil if they do
 		messagesSince time.Duration // since when they do, or do not
 	}
-	entry timers.Timer // when messages have been missing, or have been back, for silentFor
+	entry timers.Timer // the instant at which messages have been missing, or have been back, for silentFor
 }
 
 // outage is one cause for which calls fail. The zero outage is over.

@@ -326,12 +326,17 @@ const MaxClockSkew = 5 * time.Minute
 // MaxPatience bounds how long after its sending an acquire may still take effect.
 const MaxPatience = 3 * time.Second
 
+// newID returns the identity of a session. It does not begin with a hyphen: people give it to the command as an argument.
 func newID() (string, error) {
-	var random [16]byte
-	if _, err := rand.Read(random[:]); err != nil {
-		return "", err
+	for {
+		var random [16]byte
+		if _, err := rand.Read(random[:]); err != nil {
+			return "", err
+		}
+		if id := base64.RawURLEncoding.EncodeToString(random[:]); id[0] != '-' {
+			return id, nil
+		}
 	}
-	return base64.RawURLEncoding.EncodeToString(random[:]), nil
 }
 
 // GrantsChannel returns the channel on which this session and others are notified of grants, without the id of the session at

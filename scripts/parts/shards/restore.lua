@@ -1,7 +1,7 @@
 -- include shards/index
 -- shards/restore
 -- What a member knows of a group that the server has lost: known has when a caller gave the group
--- its set (16), when the group was made (16), the count (5) and the request that all members had. The
+-- its set (16), when the group was made (16), the count (5) and the request of all members. The
 -- newest counts. A group that got a set since it was made anew takes none.
 --
 -- uses     agreed_set, count_of, digits, known, state
