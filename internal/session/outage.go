@@ -101,7 +101,7 @@ type outages struct {
 		clock   clockStep
 
 		messages      error         // why no messages arrive; nil if they do
-		messagesSince time.Duration // since when they do, or do not
+		messagesSince time.Duration // the time from which they do, or do not
 	}
 	entry timers.Timer // the instant at which messages have been missing, or have been back, for silentFor
 }

@@ -283,11 +283,11 @@ func TestServerThatIsAwayForLongMovesEachShardOnce(t *testing.T) {
 	})
 }
 
-// A clock that is set back by 20 s makes a death cost 20 s more.
-func TestClockThatIsSetBackDelaysTheDeadByThat(t *testing.T) {
+// A clock that is set back makes a death cost one lease more at most, however far it was set.
+func TestClockThatIsSetBackDelaysTheDeadByOneLease(t *testing.T) {
 	t.Parallel()
 	bubbleOfUsers(t, func(w *fixture) {
-		const n, step = 16, 20 * time.Second
+		const n, step = 16, time.Hour
 		var back atomic.Int64
 		w.skewed(func() time.Duration { return -time.Duration(back.Load()) })
 		l := newShardLog(w)
@@ -297,8 +297,7 @@ func TestClockThatIsSetBackDelaysTheDeadByThat(t *testing.T) {
 		took := l.untilEven(n, members[0])
 		moves, _ := l.reset()
 		t.Logf("killed, and the clock set back by %v: all owned after %v, %d moves", step, took, moves)
-		require.Greater(w, took, step)
-		require.LessOrEqual(w, took, step+16*time.Second)
+		require.LessOrEqual(w, took, 2*16*time.Second)
 		require.Equal(w, n/2, moves)
 		l.requireSound()
 	})
