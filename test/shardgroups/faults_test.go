@@ -11,7 +11,10 @@ import (
 
 // states are groups in each state that differs by what its keys have.
 func states() map[string]func(testing.TB) *world {
-	even := func(tb testing.TB) *world { return evenWorld(tb, 12, 3) }
+	even := func(tb testing.TB) *world {
+		tb.Helper()
+		return evenWorld(tb, 12, 3)
+	}
 	return map[string]func(testing.TB) *world{
 		"New": func(tb testing.TB) *world {
 			tb.Helper()
