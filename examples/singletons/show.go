@@ -74,7 +74,8 @@ func await(ctx context.Context, group *shards.Group, pods, unowned int) error {
 		if ctx.Err() != nil {
 			return err
 		}
-		if err != nil || len(view.Members) != pods || view.Unowned != unowned || view.Draining > 0 {
+		// A new group has its jobs when a pod has sent their names.
+		if err != nil || view.Count == 0 || len(view.Members) != pods || view.Unowned != unowned || view.Draining > 0 {
 			continue
 		}
 		fmt.Printf("%d pods run %d of %d jobs\n", pods, view.Count-unowned, view.Count)

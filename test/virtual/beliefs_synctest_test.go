@@ -51,6 +51,7 @@ func refuseAUTH(m *miniredis.Miniredis) {
 
 // rotate makes another token the only one that the servers accept.
 func (o *outside) rotate(token string) {
+	synctest.Wait() // the fake server reads the users without a lock
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.token = token
@@ -94,7 +95,7 @@ func TestWhatChangesIsUsed(t *testing.T) {
 				time.Sleep(11 * time.Second)
 			}
 		}},
-		"the token, and the server ends all connections": {says: "no unlock messages for now", changes: func(o *outside) {
+		"the token, and the server ends all connections": {changes: func(o *outside) {
 			o.rotate("b")
 			for _, link := range o.links {
 				link.cut()

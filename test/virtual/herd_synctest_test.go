@@ -5,6 +5,7 @@ package virtual_test
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -137,10 +138,12 @@ func TestLeavesOfACancelledHerdAreSentOnce(t *testing.T) {
 			all.Go(func() { _, _ = locktest.Fair().New(users[1].Session, "a").Lock(waiting) })
 		}
 		time.Sleep(time.Minute)
-		leaves, slow := 0, true
+		var leaves atomic.Int64
+		var slow atomic.Bool
+		slow.Store(true)
 		f.redis.Server().SetPreHook(func(_ *server.Peer, command string, args ...string) bool { // one at a time: of one connection
-			if slow && command == "EVALSHA" && args[0] == scripts.LockLeave.SHA1 {
-				leaves++
+			if slow.Load() && command == "EVALSHA" && args[0] == scripts.LockLeave.SHA1 {
+				leaves.Add(1)
 				time.Sleep(pause)
 			}
 			return false
@@ -152,7 +155,7 @@ func TestLeavesOfACancelledHerdAreSentOnce(t *testing.T) {
 		_ = atOnce(f.T, locktest.Fair().New(users[1].Session, "b"))
 		require.Less(f, time.Since(began), waiters*pause, "not behind all of them")
 		time.Sleep(time.Minute)
-		require.Equal(f, waiters, leaves)
-		slow = false
+		require.EqualValues(f, waiters, leaves.Load())
+		slow.Store(false)
 	})
 }

@@ -193,6 +193,7 @@ func TestAFaultOfOneObserverCostsNoOther(t *testing.T) {
 						for range 2 { // once with the fault, and once without
 							use(f, s, link)
 						}
+						synctest.Wait() // for hooks that were called
 						require.NotZero(f, bad.at, "the fault occurred")
 						require.LessOrEqual(f, good.at[hook].Sub(bad.at), fault.lags)
 						ctx, cancel := context.WithTimeout(f.Context(), time.Minute)

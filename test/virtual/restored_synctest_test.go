@@ -3,8 +3,10 @@
 package virtual_test
 
 import (
+	"maps"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -30,6 +32,7 @@ type keyBackup struct {
 
 func backupOf(t *testing.T, m *miniredis.Miniredis) backup {
 	t.Helper()
+	synctest.Wait()
 	all := make(backup)
 	for _, key := range m.Keys() {
 		one := keyBackup{life: m.TTL(key)}
@@ -45,7 +48,8 @@ func backupOf(t *testing.T, m *miniredis.Miniredis) backup {
 				one.fields[field] = m.HGet(key, field)
 			}
 		case "zset":
-			one.members, err = m.SortedSet(key)
+			one.members, err = m.SortedSet(key) // which the server uses further
+			one.members = maps.Clone(one.members)
 		default:
 			t.Fatalf("%s has the type %s", key, kind)
 		}
