@@ -129,7 +129,7 @@ func sortedKeys[V any](of map[string]V) []string {
 // limits are, and however long functions drain.
 func TestACrashMovesTheShardsOfTheDeadAlone(t *testing.T) {
 	t.Parallel()
-	for seed := range redistest.Rounds(8, 300) {
+	for seed := range redistest.Rounds(8, 100) {
 		crashes(t, seed)
 	}
 }

@@ -341,7 +341,7 @@ func TestHalfOfTheMembersDie(t *testing.T) {
 // alone, whatever their ages are then.
 func TestACrashMovesTheShardsOfTheDeadAlone(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(redistest.Rounds(6, 40)) {
+	for seed := range uint64(redistest.Rounds(6, 10)) {
 		bubbleOfUsers(t, func(w *fixture) {
 			const n = 64
 			random := rand.New(rand.NewPCG(4, seed))

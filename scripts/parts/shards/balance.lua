@@ -6,10 +6,13 @@
 -- uses     budget, count_of, decimal, digits, donors, find, find_last, first_taker, grant_or_free, index, is_banned, is_recent, list_rows, new_row, next_version, now_us, read_member, read_row, state, takers, write_row
 -- defines  balance, find_movable, grant_free, may_be_free, may_move, move_one, moving, next_free, request, request_one, turn_over
 
+local function is_due()
+  return state.wake > 0 and now_us >= state.wake
+end
 -- Returns a shard that no member owns, and its row: one that waits until now, one that was
 -- released, or the next one of a count that never had an owner.
 local function next_free()
-  if state.wake > 0 and now_us >= state.wake then
+  if is_due() then
     local first = find('w', 1)[1]
     local till, shard = string.match(first or '', '^w:(%d+):(.*)$')
     state.wake = tonumber(till or 0)
@@ -31,13 +34,14 @@ local function next_free()
   end
 end
 local function may_be_free()
-  return state.free == 1 or state.wake > 0 and now_us >= state.wake or state.names == 0 and state.next < state.count
+  return state.free == 1 or is_due() or state.names == 0 and state.next < state.count
 end
 local function grant_free()
   if now_us < state.first_grant then
     return
   end
-  while budget > 0 and may_be_free() and first_taker() do
+  -- A share that is due is for its member, which is no taker if it has its limit with that share.
+  while budget > 0 and may_be_free() and (is_due() or first_taker()) do
     local shard, row = next_free()
     if not shard then
       return
