@@ -85,9 +85,13 @@ func TestShardsAreNoOtherServers(t *testing.T) {
 			return done()
 		})
 	}
-	awaitEnds("the question, and its repetition", func() bool { return questions(all[0]) == 2 })
-	before := wire.EndedConnections(router.Addr())
-	awaitEnds("the ends of more connections", func() bool { return wire.EndedConnections(router.Addr()) > before+2 })
-	require.EqualValues(t, 2, questions(all[0]))
+	awaitEnds("the question, and its repetition", func() bool { return questions(all[0]) >= 2 })
+	questioned, before := questions(all[0]), wire.EndedConnections(router.Addr())
+	awaitEnds("the ends of more connections without a question", func() bool {
+		if now := questions(all[0]); now != questioned { // a reply does not count if a connection ended meanwhile
+			questioned, before = now, wire.EndedConnections(router.Addr())
+		}
+		return wire.EndedConnections(router.Addr()) > before+2
+	})
 	require.Empty(t, log.String())
 }
