@@ -37,10 +37,10 @@ import (
 //     a transaction, those to nodes of a cluster, and those on which the program sent AUTH stay;
 //   - DialCtxFn to one that wraps the connections, also those of a DialCtxFn or DialFn that is set.
 //     If there is a TLSConfig, a connection that such a function returns without TLS is refused
-//     before a byte is written. Connections are left if the server says that it is the wrong one, for example with READONLY. After a
-//     failure they are made at most 20 times a second. They return what they read only after the
-//     first write: a server with too many clients replies before it is asked, and the client could
-//     panic then. They also report that they were closed, so that calls can return in time (see
+//     before a byte is written. Connections are left if the server says that it is the wrong one, for
+//     example with READONLY. After a failure they are made at most 20 times a second. They return what
+//     they read only after the first write: a server with too many clients replies before it is
+//     asked, and the client could panic then. They also report that they were closed, so that calls can return in time (see
 //     below). The context of a call does not end an attempt to connect; Dialer.Timeout does. A proxy
 //     that refuses HELLO in words of its own is served without it;
 //   - AuthCredentialsFn to one that marks its errors: nothing was sent. It is called for each new
@@ -111,8 +111,8 @@ func tune(o *rueidis.ClientOption, dialer wire.DialFunc) {
 	}
 }
 
-// connLifetime is how long a connection is used unless the options say it. A lease of 10 s is renewed within it, at
-// the server to which the address leads by then.
+// connLifetime is how long a connection is used unless the options say it. A hold that was copied to the server to which
+// the address leads by then is lost if less than this and a renewal's interval was left of it.
 const connLifetime = 5 * time.Second
 
 // tuneConnections lets a Connector make the connections. It takes ConnLifetime over: the client itself would end a
