@@ -4,7 +4,7 @@
 -- Grants what is free, and lets shards move until no move makes the loads more even.
 --
 -- uses     budget, count_of, decimal, digits, donors, find, find_last, first_taker, grant_or_free, index, is_banned, is_recent, list_rows, new_row, next_version, now_us, read_member, read_row, state, takers, write_row
--- defines  balance, find_movable, grant_free, may_be_free, may_move, move_one, moving, next_free, request, request_one, turn_over
+-- defines  balance, find_movable, grant_free, is_due, may_be_free, may_move, move_one, moving, next_free, request, request_one, turn_over
 
 local function is_due()
   return state.wake > 0 and now_us >= state.wake
