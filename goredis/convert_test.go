@@ -157,7 +157,9 @@ func TestSettingsThatCannotBeFollowedAreRefused(t *testing.T) {
 		"the client is nil":                 dial(nil),
 		"client is nil":                     dial((*redis.Client)(nil)),
 		"is nil":                            dial((*redis.ClusterClient)(nil)),
+		"embeds is (goredis_test.traced)":   dial(traced{}),
 		"a *redis.Ring shows no settings":   dial(ring),
+		"hidden shows no settings":          dial(hidden{behind}),
 		"give its redis.FailoverOptions to": dial(behind),
 		"ClusterSlots":                      dial(routed),
 	} {
@@ -198,6 +200,11 @@ func converted[O goredis.Options](t *testing.T, options O) rueidis.ClientOption 
 func refuses[O goredis.Options](options O) func() error {
 	return func() error { _, err := goredis.ClientOption(options); return err }
 }
+
+type (
+	traced struct{ *redis.Client }         // as services wrap clients
+	hidden struct{ redis.UniversalClient } // without the method Options
+)
 
 type limiter struct{}
 

@@ -19,9 +19,9 @@ type Options interface {
 	*redis.Options | *redis.ClusterOptions | *redis.FailoverOptions | *redis.UniversalOptions
 }
 
-// Dial returns a session with the settings of client, a *redis.Client or a *redis.ClusterClient. Nothing of the client is used
-// but its settings, as they are now: it may be closed before the session or after it. See signalbox.Dial for what is checked,
-// and what that costs.
+// Dial returns a session with the settings of client: a *redis.Client, a *redis.ClusterClient, or a type that has the method
+// Options of one of them, such as one that embeds it. Nothing of the client is used but its settings, as they are now: it may be
+// closed before the session or after it. See signalbox.Dial for what is checked, and what that costs.
 func Dial(ctx context.Context, client redis.UniversalClient, options ...signalbox.SessionOption) (*signalbox.Session, error) {
 	o, err := ofClient(client) //nolint:contextcheck // credentials are asked for later, when ctx may have ended
 	if err != nil {
@@ -64,20 +64,29 @@ func ClientOption[O Options](o O) (rueidis.ClientOption, error) {
 }
 
 func ofClient(client redis.UniversalClient) (settings, error) {
-	switch client := client.(type) {
-	case *redis.Client:
-		if client != nil {
-			return of(client.Options())
-		}
-	case *redis.ClusterClient:
-		if client != nil {
-			return of(client.Options())
-		}
-	case nil:
-	default:
-		return refuse("a %T shows no settings: give those of its servers to DialOptions, or a URL to signalbox.Dial", client)
+	options, shown := optionsOf(client)
+	switch {
+	case options != nil:
+		return of(options)
+	case client == nil || shown:
+		return refuse("the client is nil, or what it embeds is (%T)", client)
 	}
-	return refuse("the client is nil")
+	return refuse("a %T shows no settings: give those of its servers to DialOptions, or a URL to signalbox.Dial", client)
+}
+
+// optionsOf returns the options that the client shows, as those of go-redis do, and types that embed one. If it is nil, or embeds
+// nil, its method panics.
+func optionsOf(client redis.UniversalClient) (options any, shown bool) {
+	defer func() { _ = recover() }()
+	switch client := client.(type) {
+	case interface{ Options() *redis.Options }:
+		shown = true
+		options = client.Options()
+	case interface{ Options() *redis.ClusterOptions }:
+		shown = true
+		options = client.Options()
+	}
+	return options, shown
 }
 
 func of(options any) (settings, error) {

@@ -58,6 +58,7 @@ func TestASessionOfAClientWorks(t *testing.T) {
 			client := redis.NewClient(options)
 			defer func() { require.NoError(t, client.Close()) }()
 			use(t, name, func() (*signalbox.Session, error) { return goredis.Dial(t.Context(), client) }, client)
+			use(t, name, func() (*signalbox.Session, error) { return goredis.Dial(t.Context(), &traced{client}) }, client)
 			use(t, name, func() (*signalbox.Session, error) { return goredis.DialOptions(t.Context(), options) }, client)
 		})
 	}
