@@ -131,6 +131,7 @@ local NAME_LENGTH_END = 34
 local YOUNG_LIFE_US = 3000000 -- the lease of a new member; it grows with its age
 local TAKER_RECENT_US = 3000000 -- only a member that was heard within this takes shards
 local TAKER_PRESENT_US = 2000000 -- its share waits for it if it was not heard within this
+local NEXT_POLL_US = 1100000 -- within this a member that lives is heard again
 local TAKERS_PAGE = 8 -- the takers that a search for one that may have a shard reads at once
 local SILENCE_US = 3000000 -- no script for so long: the server was away, or its clock jumped
 local AMNESTY_US = 2000000 -- for so long after that no member is taken for dead

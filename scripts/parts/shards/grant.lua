@@ -3,8 +3,8 @@
 -- shards/grant
 -- Granting shards, and what becomes of a shard that its owner has no more.
 --
--- uses     bans_left, count_of, decimal, digits, first_taker, group, index, is_banned, is_present, is_recent, next_version, now_us, polled_at, read_member, state, taker_of, write_row
--- defines  grant, grant_or_free, heir_of, lose_shard, release_shard, remove_shard, set_free
+-- uses     bans_left, count_of, decimal, digits, first_taker, group, index, is_banned, is_present, is_recent, next_version, now_us, read_member, state, taker_of, waits_for, write_row
+-- defines  grant, grant_or_free, heir_of, lose_shard, release_shard, remove_shard, set_free, wait_until
 local function grant(shard, row, owner, class)
   row.version = next_version()
   row.state, row.owner, row.token, row.promised, row.class, row.till = 'o', owner, row.version, NO_STAMP, class, '0'
@@ -14,6 +14,14 @@ local function set_free(shard, row, next_state, till, promised)
   row.version = next_version()
   row.state, row.owner, row.promised, row.till = next_state, NO_STAMP, promised or NO_STAMP, till or '0'
   write_row(shard, row)
+end
+
+local function wait_until(till, shard, row, heir)
+  if waits_for(row, heir) then
+    row.till = till -- it waits since its version
+    return write_row(shard, row)
+  end
+  set_free(shard, row, 'w', till, heir)
 end
 
 -- Returns the member that a shard is for: the one that it is promised to, or the best taker. A
@@ -33,22 +41,17 @@ local function grant_or_free(shard, row, is_lost)
   if is_lost then
     row.class = '0'
   end
-  if heir and (now_us < state.amnesty or is_present(heir)) then
+  if heir and (now_us < state.amnesty or is_present(heir, row, is_lost)) then
     return grant(shard, row, heir, row.class)
   end
   if heir then
-    return set_free(shard, row, 'w', digits(polled_at[heir] + TAKER_RECENT_US + 1), heir)
+    return wait_until(digits(now_us + NEXT_POLL_US), shard, row, heir)
   end
   if first and may_grant and first_taker() then
     -- Each taker is banned. A member may join that is not, so it is looked at again, of all that
     -- wait 100 in a second.
     local again = digits(now_us + RECHECK_US + count_of('w') * RECHECK_EACH_US)
-    local till = again < first and again or first
-    if row.state == 'w' then
-      row.till = till -- it waits since its version
-      return write_row(shard, row)
-    end
-    return set_free(shard, row, 'w', till)
+    return wait_until(again < first and again or first, shard, row, NO_STAMP)
   end
   set_free(shard, row, 'f')
 end

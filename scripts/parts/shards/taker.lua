@@ -3,8 +3,11 @@
 -- Which member gets a shard: the one with the least load for its weight, of those that live.
 --
 -- uses     digits, donors, ends, now_us, proven, read_member, server_us, state, takers
--- defines  bans_left, first_fit, first_taker, is_banned, is_present, is_recent, polled_at, taker_of
+-- defines  bans_left, first_fit, first_taker, is_banned, is_present, is_recent, polled_at, taker_of, waits_for
 local polled_at = {}
+local function waits_for(row, owner)
+  return row.state == 'w' and row.promised == owner
+end
 -- A member that was silent for 3 s takes nothing until its next poll.
 local function is_recent(owner)
   local member = read_member(owner)
@@ -28,10 +31,15 @@ local function is_recent(owner)
   end
   return polled_at[owner]
 end
--- A shard without an owner is granted to a taker that was heard within 2 s. The share of another
--- one waits for its next poll, until it does not count any more: so the others are granted theirs.
-local function is_present(owner)
-  return is_recent(owner) and polled_at[owner] >= now_us - TAKER_PRESENT_US
+-- Whether a shard without an owner may be granted to a member that counts: it was heard within 2 s.
+-- While members die young, one that is young may have died with the last owner. It gets a shard of
+-- the dead when it was heard since the shard began to wait for it.
+local function is_present(owner, row, is_lost)
+  local since = now_us - TAKER_PRESENT_US
+  if is_lost and state.crashes > 0 and read_member(owner).is_proven == '0' then
+    since = waits_for(row, owner) and tonumber(row.version) or now_us
+  end
+  return is_recent(owner) and polled_at[owner] >= since
 end
 -- Returns the taker with the least score, if that is below another one.
 local function first_taker(below)
