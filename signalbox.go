@@ -37,7 +37,8 @@ import (
 //     a transaction, those to nodes of a cluster, and those on which the program sent AUTH stay;
 //   - DialCtxFn to one that wraps the connections, also those of a DialCtxFn or DialFn that is set.
 //     If there is a TLSConfig, a connection that such a function returns without TLS is refused
-//     before a byte is written. Connections are left if the server says that it is the wrong one, for
+//     before a byte is written. So are connections to sentinels that have a Sentinel.Password and no
+//     Sentinel.TLSConfig: the TLSConfig is for the servers alone. Connections are left if the server says that it is the wrong one, for
 //     example with READONLY. After a failure they are made at most 20 times a second. They return what
 //     they read only after the first write: a server with too many clients replies before it is
 //     asked, and the client could panic then. They also report that they were closed, so that calls can return in time (see
@@ -123,8 +124,10 @@ func tuneConnections(o *rueidis.ClientOption, dialer wire.DialFunc) {
 		life = connLifetime
 	}
 	o.ConnLifetime = -1
+	sentinels := o.Sentinel.MasterSet != ""
 	connector := wire.NewConnector(wire.TranslateHello(dialer), wire.ConnectorOptions{
-		MaxAge: life, SingleServer: o.ForceSingleClient || o.Sentinel.MasterSet != "", Sentinels: o.Sentinel.MasterSet != "",
+		MaxAge: life, SingleServer: o.ForceSingleClient || sentinels, Sentinels: sentinels,
+		PlainSecret: sentinels && o.TLSConfig != nil && o.Sentinel.TLSConfig == nil && o.Sentinel.Username+o.Sentinel.Password != "",
 	})
 	o.DialCtxFn = connector.Dial
 	connector.SetCredentials(o)

@@ -30,6 +30,8 @@ type ConnectorOptions struct {
 	SingleServer bool
 	// Sentinels says that the client asks sentinels for its server. All their addresses and its own share the limit of attempts.
 	Sentinels bool
+	// PlainSecret says that TLS was asked for, for the servers alone, while the sentinels are to get a password.
+	PlainSecret bool
 }
 
 // The pause after a failed attempt to connect doubles from firstPause to longestPause. It is at most 2/5 shorter, at random.
@@ -50,7 +52,8 @@ const (
 //  3. After a failure, attempts to connect to an address come after pauses, whatever failed: connecting, TLS, the
 //     credentials, the first reply, or a connection that lasted less than a second. No more than maxPerSecond are made
 //     in a second. The first after a connection that lasted is made at once.
-//  4. What a connection reads is returned after the first write. A server that accepts no client says so before a
+//  4. With PlainSecret no connection without TLS is made.
+//  5. What a connection reads is returned after the first write. A server that accepts no client says so before a
 //     request, and the client panics at a reply without a request.
 //
 // A Connector has no goroutine; a connection has a timer.
@@ -100,8 +103,14 @@ func isConnectError(err error) bool {
 	return errors.As(err, &connecting) || errors.As(err, &network) && network.Op == "dial"
 }
 
+// errPlainSecret is the reason why no connection is made with PlainSecret.
+var errPlainSecret = fmt.Errorf("%w: TLSConfig is set, and the sentinels would get Sentinel.Password without TLS: set Sentinel.TLSConfig, too", errs.ErrBadOption)
+
 // Dial is a DialFunc.
 func (c *Connector) Dial(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
+	if c.options.PlainSecret && config == nil { // to a sentinel: for the servers there is a configuration
+		return nil, &connectError{errPlainSecret}
+	}
 	// The call that starts to connect does so for all calls that come meanwhile: the end of its context is not theirs.
 	ctx = context.WithoutCancel(ctx)
 	e := c.endpoint(addr)

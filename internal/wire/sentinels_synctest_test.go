@@ -53,3 +53,50 @@ func TestSentinelsThatDisagreeAreNamed(t *testing.T) {
 		})
 	}
 }
+
+// A password for sentinels is not written without TLS if TLS was asked for, not even by a dialer of the service. Sentinels without
+// a password may be plain.
+func TestSentinelsGetNoPasswordWithoutTLS(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		config := &tls.Config{ServerName: "redis.example", MinVersion: tls.VersionTLS12}
+		for name, c := range map[string]struct {
+			sentinel rueidis.SentinelOption
+			tls      *tls.Config
+			writes   string // what the first byte is, or ""
+		}{
+			"NoTLS":    {rueidis.SentinelOption{Password: "zecret"}, nil, "*"},
+			"Nothing":  {rueidis.SentinelOption{}, config, "*"},
+			"Password": {rueidis.SentinelOption{Password: "zecret"}, config, ""},
+			"User":     {rueidis.SentinelOption{Username: "watch"}, config, ""},
+			"Both":     {rueidis.SentinelOption{Username: "watch", Password: "zecret", TLSConfig: config}, config, "\x16"},
+		} {
+			first := make(chan string, 10)
+			o := rueidis.ClientOption{InitAddress: []string{"s0:1"}, TLSConfig: c.tls, Sentinel: c.sentinel}
+			o.Sentinel.MasterSet = "main"
+			o.DialCtxFn = func(_ context.Context, _ string, _ *net.Dialer, config *tls.Config) (net.Conn, error) {
+				near, far := net.Pipe()
+				go func() {
+					b := make([]byte, 1)
+					n, _ := far.Read(b)
+					first <- string(b[:n])
+					_ = far.Close()
+				}()
+				if config != nil {
+					return tls.Client(near, config), nil
+				}
+				return near, nil
+			}
+			_, err := signalbox.DialWith(t.Context(), o)
+			require.Error(t, err, name)
+			require.NotContains(t, err.Error(), "zecret")
+			if c.writes == "" {
+				require.ErrorIs(t, err, signalbox.ErrBadOption, name)
+				require.ErrorContains(t, err, "set Sentinel.TLSConfig", name)
+				require.Empty(t, first, "nothing is dialled")
+				continue
+			}
+			require.Equal(t, c.writes, <-first, name)
+		}
+	})
+}
