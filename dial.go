@@ -71,7 +71,8 @@ func ParseURL(url string) (rueidis.ClientOption, error) {
 // copy of o (see Tune), and makes a client of it, which Close closes. Modules goredis and valkeygo make such options of
 // those of other clients.
 //
-// It returns ErrBadOption if o names no server, or names something as no server accepts it.
+// It returns ErrBadOption if o names no server, or names something as no server accepts it. With ForceSingleClient, a node of
+// a cluster that has several is ErrUnsupported.
 func DialWith(ctx context.Context, o rueidis.ClientOption, options ...SessionOption) (*Session, error) {
 	switch {
 	case ctx == nil:
@@ -90,7 +91,7 @@ func DialWith(ctx context.Context, o rueidis.ClientOption, options ...SessionOpt
 	}
 	s := session.New(client, collect(options), true)
 	if err = greet(ctx, s); err == nil {
-		err = refuseReplica(ctx, client)
+		err = refuseServer(ctx, client, s)
 	}
 	if err != nil {
 		if errors.Is(err, ErrDenied) && isSentinel(ctx, client) {
@@ -121,26 +122,29 @@ func greet(ctx context.Context, s *session.Session) error {
 	return err
 }
 
-// refuseReplica returns an error if the client is connected to a replica, as behind an endpoint for readers. Behind
-// sentinels and in a cluster the client finds the primaries itself. A server that does not say is no replica.
-func refuseReplica(ctx context.Context, client rueidis.Client) error {
+// refuseServer returns an error if the client of one server is connected to a replica, as behind an endpoint for readers, or to a
+// node of a cluster whose other nodes it would never reach. Behind sentinels and in a cluster the client finds the primaries
+// itself. A server that does not say is neither.
+func refuseServer(ctx context.Context, client rueidis.Client, s *session.Session) error {
 	if client.Mode() != rueidis.ClientModeStandalone {
 		return nil
 	}
-	info, err := client.Do(ctx, client.B().Info().Section("replication").Build()).ToString()
-	if err != nil {
-		return nil //nolint:nilerr // such as a missing right
-	}
 	fields := make(map[string]string)
-	for line := range strings.Lines(info) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		fields[name] = value
+	for _, reply := range client.DoMulti(ctx, client.B().Info().Section("replication").Build(), client.B().Info().Section("cluster").Build()) {
+		info, _ := reply.ToString() // an error is such as a missing right
+		for line := range strings.Lines(info) {
+			name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+			fields[name] = value
+		}
 	}
-	if fields["role"] != "slave" {
-		return nil
+	switch {
+	case fields["role"] == "slave":
+		return fmt.Errorf("%w: it is a replica of %s: locks need the primary, so name the primary's endpoint and not one for readers",
+			ErrRefused, net.JoinHostPort(fields["master_host"], fields["master_port"]))
+	case fields["cluster_enabled"] == "1":
+		return s.ReachesSlots(ctx)
 	}
-	return fmt.Errorf("%w: it is a replica of %s: locks need the primary, so name the primary's endpoint and not one for readers",
-		ErrRefused, net.JoinHostPort(fields["master_host"], fields["master_port"]))
+	return nil
 }
 
 // isSentinel reports whether the client is connected to a sentinel, which runs no scripts.

@@ -99,6 +99,15 @@ func TestASessionOfAClusterClientWorks(t *testing.T) {
 		use(t, fmt.Sprint("single/", i), func() (*signalbox.Session, error) { return goredis.Dial(t.Context(), single) }, client)
 	}
 	use(t, "universal", func() (*signalbox.Session, error) { return goredis.DialOptions(t.Context(), universal) }, client)
+
+	for _, addr := range addrs[:3] { // the primaries, by what is one server: a path in the file system
+		toNode := func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", addr)
+		}
+		_, err := goredis.DialOptions(t.Context(), &redis.Options{Network: "unix", Addr: "/s", Dialer: toNode})
+		require.ErrorIs(t, err, signalbox.ErrUnsupported)
+		require.ErrorContains(t, err, "as Dial of host:port does")
+	}
 }
 
 // Sentinels have a user of their own, and never get the server's. A lease outlives a failover, and a waiter is granted the lock

@@ -4,6 +4,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync/atomic"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -93,5 +95,27 @@ func (s *Session) hello(key string) error {
 	s.warnOfEviction(reply.Text(2), reply.Text(3)) // before the time is known: callers then pass Handshake, and may call Close
 	s.Clock.Observe(s.Runner.Slot(key), reply.Stamp(1), clock.Now())
 	s.handshakes.versions.Store(versions)
+	return nil
+}
+
+// slotProbes is how many names ReachesSlots asks for. Their slots are spread at random: that all of them are at a node with 9 of 10
+// slots has a chance of 1 to 1,000.
+const slotProbes = 64
+
+// ReachesSlots returns ErrUnsupported if the server is a node of a cluster, has not all slots, and the client follows no redirection.
+func (s *Session) ReachesSlots(ctx context.Context) error {
+	var probes []wire.Call
+	for i := range slotProbes {
+		set, err := s.Names(layout.Native(), fmt.Sprint("hello/", i))
+		if err != nil {
+			return err
+		}
+		probes = append(probes, wire.Call{Command: "EXISTS", Keys: []string{set.Holder}})
+	}
+	for _, outcome := range s.Runner.RunMany(ctx, probes) {
+		if errors.Is(outcome.Err, errs.ErrUnsupported) {
+			return outcome.Err
+		}
+	}
 	return nil
 }

@@ -46,7 +46,7 @@ func (r *Runner) judgeRedirection(ctx context.Context, err error) error {
 		return err
 	}
 	return &judgedError{fmt.Errorf("%w: the server is a node of a cluster, and the client was made for one server; make a client of the cluster, "+
-		"as Dial does by itself: %s", errs.ErrUnsupported, wordsOf(err)), Final}
+		"as Dial of host:port does without ForceSingleClient: %s", errs.ErrUnsupported, wordsOf(err)), Final}
 }
 
 // isClusterPrimary asks the server whether it is a primary of a cluster. Without a reply it returns false.

@@ -3,6 +3,7 @@
 package wire_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
@@ -101,4 +103,37 @@ func TestProbeRefusedForAnotherReasonIsRepeatedSoon(t *testing.T) {
 		time.Sleep(time.Minute)
 		require.True(t, r.CertainlySpansSlots(t.Context()))
 	})
+}
+
+// P10: Dial refuses a node of a cluster for a client of one server, also if the first names that it uses are at that node. A
+// cluster of one node is one server.
+func TestDialRefusesANodeOfAClusterAsOneServer(t *testing.T) {
+	t.Parallel()
+	const info = "role:master\r\ncluster_enabled:1\r\n"
+	for exists, refused := range map[string]bool{"-MOVED 3999 near:2\r\n": true, ":0\r\n": false, "-NOPERM no right\r\n": false} {
+		synctest.Test(t, func(t *testing.T) {
+			var f fakeServer
+			f.set(nil, func(request string) string {
+				switch {
+				case strings.Contains(request, "EVAL"):
+					return "*5\r\n:1\r\n$16\r\n1700000000000000\r\n$0\r\n\r\n$0\r\n\r\n:1\r\n"
+				case strings.Contains(request, "HELLO"):
+					return strings.Replace(greeting, "$10\r\nstandalone", "$7\r\ncluster", 1)
+				case strings.Contains(request, "INFO"):
+					return fmt.Sprintf("$%d\r\n%s\r\n", len(info), info)
+				case strings.Contains(request, "EXISTS"):
+					return exists
+				}
+				return welcomes(request)
+			})
+			s, err := signalbox.DialWith(t.Context(), rueidis.ClientOption{InitAddress: []string{"far:1"}, ForceSingleClient: true, DialCtxFn: f.dial})
+			if !refused {
+				require.NoError(t, err)
+				require.NoError(t, s.Close(t.Context()))
+				return
+			}
+			require.ErrorIs(t, err, signalbox.ErrUnsupported)
+			require.ErrorContains(t, err, "without ForceSingleClient")
+		})
+	}
 }
