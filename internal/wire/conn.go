@@ -61,7 +61,7 @@ type conn struct {
 		endCounted                bool      // the end is counted among endedConnections
 		draining                  bool
 		given                     rueidis.AuthCredentials // the credentials that the program's function returned last, for this connection
-		leaving                   bool                    // the drain is due to a refusal
+		leaving                   error                   // the reason for which it ends after the drain, an errUnsent; nil if it is replaced
 		drainEnded                chan struct{}           // closed at the end of the drain; nil if there is no drain
 		refusal                   string                  // the last refusal before the server accepted the client
 		endErr                    error                   // the reason for which the connection ends
@@ -173,10 +173,10 @@ func (c *conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// drain begins to give the connection up. With leaving it ends even if another connection cannot be made.
-func (c *conn) drain(leaving bool) { //nolint:revive // one state of both
+// drain begins to give the connection up. With a reason to leave, which is an errUnsent, it ends even if another connection cannot be made.
+func (c *conn) drain(leaving error) {
 	c.mu.Lock()
-	if c.mu.endErr != nil || c.mu.leaving || c.mu.draining && !leaving {
+	if c.mu.endErr != nil || c.mu.leaving != nil || c.mu.draining && leaving == nil {
 		c.mu.Unlock()
 		return
 	}
@@ -202,8 +202,8 @@ func (c *conn) drained() {
 	c.mu.Lock()
 	leaving := c.mu.leaving
 	c.mu.Unlock()
-	if leaving {
-		c.end(errUnsent)
+	if leaving != nil {
+		c.end(leaving)
 	} else {
 		c.replace()
 	}
@@ -212,7 +212,7 @@ func (c *conn) drained() {
 // drainTimedOut ends a drain whose replies have not come.
 func (c *conn) drainTimedOut() {
 	c.mu.Lock()
-	leaving := c.mu.leaving
+	leaving := c.mu.leaving != nil
 	if !leaving && c.mu.endErr == nil {
 		c.mu.draining = false
 		c.unblockWritesLocked()

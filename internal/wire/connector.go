@@ -319,10 +319,11 @@ func (e *endpoint) recordAccepted() {
 
 // giveUpAll gives up all connections to the address, since its server is not the right one. by is the connection that found out.
 func (e *endpoint) giveUpAll(by *conn, why string) {
+	reason := fmt.Errorf("%w: %w", errs.ErrRefused, &refusedError{why})
 	connector := e.connector
 	connector.mu.Lock()
 	if time.Since(by.born) < stableAfter {
-		e.recordFailureLocked(fmt.Errorf("%w: %s", errs.ErrRefused, why))
+		e.recordFailureLocked(reason)
 	}
 	others := make([]*conn, 0, len(e.conns))
 	for c := range e.conns {
@@ -331,9 +332,10 @@ func (e *endpoint) giveUpAll(by *conn, why string) {
 		}
 	}
 	connector.mu.Unlock()
-	by.drain(true)
+	reason = fmt.Errorf("%w: %w", errUnsent, reason)
+	by.drain(reason)
 	for _, c := range others {
-		go c.drain(true) // closing may take a while with TLS
+		go c.drain(reason) // closing may take a while with TLS
 	}
 }
 
@@ -376,7 +378,7 @@ func (e *endpoint) recordClosed(c *conn) {
 	switch {
 	case !open || accepted:
 	case refusal != "":
-		e.recordFailureLocked(fmt.Errorf("%w: %s", errNotAccepted, refusal))
+		e.recordFailureLocked(fmt.Errorf("%w: %w", errNotAccepted, &refusedError{refusal}))
 	default:
 		e.recordFailureLocked(errNotAccepted)
 	}

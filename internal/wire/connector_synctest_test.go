@@ -28,12 +28,13 @@ func TestAttemptsToConnectArePaused(t *testing.T) {
 	for name, c := range map[string]struct {
 		fails   error
 		accepts func(string) string
-		denied  bool // the function for credentials fails
+		denied  bool   // the function for credentials fails
+		remedy  string // a part of what every error says to do
 	}{
 		"no connection":      {fails: &net.OpError{Op: "dial", Err: errors.New("refused")}},
 		"no TLS":             {fails: errors.New("tls: bad certificate")},
 		"accepted and ended": {accepts: func(string) string { return "" }},
-		"wrong password":     {accepts: refuses("WRONGPASS invalid")},
+		"wrong password":     {accepts: refuses("WRONGPASS invalid"), remedy: "renew the client's credentials"},
 		"no credentials":     {accepts: welcomes, denied: true},
 		"ends at a request": {accepts: func(request string) string {
 			if strings.Contains(request, "HELLO") {
@@ -46,7 +47,7 @@ func TestAttemptsToConnectArePaused(t *testing.T) {
 				return greeting
 			}
 			return "-READONLY You can't write against a read only replica.\r\n"
-		}},
+		}, remedy: "let the address lead to the primary"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -88,6 +89,8 @@ func TestAttemptsToConnectArePaused(t *testing.T) {
 							_, err := r.Run(t.Context(), hello("key"))
 							if err == nil {
 								t.Error("a call worked")
+							} else if said := wire.Remedy(err); !strings.Contains(said, c.remedy) {
+								t.Error(err, said)
 							}
 							time.Sleep(time.Millisecond)
 						}

@@ -72,7 +72,7 @@ func (c *conn) countRepliesLocked(b []byte) (found string) {
 		}
 		f.keepWhole = c.mu.helloAt == c.mu.received+1
 	}
-	if c.mu.leaving {
+	if c.mu.leaving != nil {
 		return "" // it is known
 	}
 	return found

@@ -185,7 +185,7 @@ func greet(next net.Conn, requests []greetingRequest) (hello []byte, err error) 
 	return hello, next.SetDeadline(time.Time{})
 }
 
-// refusedError is a server's refusal of a greeting.
+// refusedError is a server's refusal because of which there is no connection: of a greeting, or of a request just after it.
 type refusedError struct{ words string }
 
 func (e *refusedError) Error() string { return e.words }

@@ -33,7 +33,11 @@ var refusalRemedies = []struct {
 
 // Remedy says what to do if calls keep failing with err.
 func Remedy(err error) string {
-	if words := wordsOf(err); words != "" {
+	words := wordsOf(err)
+	if refused := new(refusedError); errors.As(err, &refused) {
+		words = refused.words
+	}
+	if words != "" {
 		for _, r := range refusalRemedies {
 			if begins(words, r.words) {
 				return r.remedy

@@ -61,7 +61,7 @@ func (c *conn) reachedMaxAge() {
 		return
 	}
 	if c.connectNext() {
-		c.drain(false)
+		c.drain(nil)
 		return
 	}
 	c.mu.Lock()
@@ -75,7 +75,7 @@ func (c *conn) restartAgeLocked() {
 		c.mu.next = nil
 		go func() { _ = next.Close() }() // which may take a while with TLS
 	}
-	if c.mu.endErr == nil && !c.mu.leaving {
+	if c.mu.endErr == nil && c.mu.leaving == nil {
 		c.setTimerLocked(c.endpoint.connector.maxAge())
 	}
 }
@@ -148,7 +148,7 @@ func (c *conn) makeNext(ctx context.Context, requests []greetingRequest) error {
 // request on the first one, and the error that its end gives to Read is not for the client.
 func (c *conn) replace() {
 	c.mu.Lock()
-	if c.mu.endErr != nil || c.mu.leaving || !c.mu.draining || c.mu.next == nil {
+	if c.mu.endErr != nil || c.mu.leaving != nil || !c.mu.draining || c.mu.next == nil {
 		c.mu.Unlock()
 		return // the connection ends, or was just replaced
 	}

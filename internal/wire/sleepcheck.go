@@ -129,7 +129,7 @@ func (c *conn) endSilent() {
 	drains := c.idleLocked() && !c.mu.subscribed
 	c.mu.Unlock()
 	if drains {
-		c.drain(true)
+		c.drain(errUnsent)
 		return
 	}
 	_ = c.Close() // it is given up anyway

@@ -87,6 +87,7 @@ func TestAnOutageIsLoggedOnceAndItsEndToo(t *testing.T) {
 					require.NoError(f, err)
 					time.Sleep(10 * time.Second) // it has its whole lease
 					ctx, cancel := context.WithCancel(f.Context())
+					defer cancel() // also if the test fails: the bubble waits for the callers
 					o.begin(link, server)
 					go call(s, ctx)
 					time.Sleep(10*time.Second + 300*time.Microsecond)
