@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dialtest
+
+import (
+	"bufio"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Greeting is what a client wrote on a connection before its first request. Words that say nothing of the client's rights or of the
+// place of its keys are left out.
+type Greeting struct {
+	To             string // the listener: "server" or "sentinel"
+	Network        string // tcp4, tcp6 or unix
+	TLS            bool
+	Protocol       int
+	User, Password string
+	DB             int
+	Name           string
+}
+
+// Server replies to what clients write when they connect: as one server, as a cluster of one node, and as a sentinel that names the
+// server. It accepts every password, and speaks TLS with those that begin so.
+type Server struct {
+	Cluster bool // whether it is one; set it before clients connect
+
+	certificate tls.Certificate
+	roots       *x509.CertPool
+	addrs       map[string]string // by listener
+	ended       *sync.Cond        // uses the lock; signals that a connection has ended
+
+	mu struct {
+		sync.Mutex
+		open      int // the number of connections
+		greetings map[Greeting]bool
+	}
+}
+
+// The listeners of a Server.
+const (
+	ToServer   = "server"
+	ToSentinel = "sentinel"
+	toSocket   = "socket"
+)
+
+// StartServer runs a Server until the test ends.
+func StartServer(tb testing.TB) *Server {
+	tb.Helper()
+	signed := httptest.NewTLSServer(nil) // only for its certificate
+	signed.Close()
+	s := &Server{certificate: signed.TLS.Certificates[0], roots: x509.NewCertPool(), addrs: make(map[string]string)}
+	s.roots.AddCert(signed.Certificate())
+	s.ended, s.mu.greetings = sync.NewCond(&s.mu), make(map[Greeting]bool)
+	for to, at := range map[string][2]string{
+		ToServer: {"tcp", ":0"}, ToSentinel: {"tcp", "127.0.0.1:0"}, toSocket: {"unix", filepath.Join(tb.TempDir(), "s")},
+	} {
+		listener, err := net.Listen(at[0], at[1])
+		if err != nil {
+			tb.Fatal(err)
+		}
+		tb.Cleanup(func() { _ = listener.Close() })
+		s.addrs[to] = listener.Addr().String()
+		go s.accept(listener, to)
+	}
+	return s
+}
+
+// Socket returns the path of the server in the file system.
+func (s *Server) Socket() string { return s.addrs[toSocket] }
+
+// Addr returns the address of a listener, by a number of IPv4.
+func (s *Server) Addr(to string) string { return "127.0.0.1" + s.Local(to) }
+
+// Local returns the address of the server without a host: this host, by a number of the family that the network names.
+func (s *Server) Local(to string) string {
+	_, port, _ := net.SplitHostPort(s.addrs[to])
+	return ":" + port
+}
+
+// TLSConfig returns a new configuration that trusts the server.
+func (s *Server) TLSConfig() *tls.Config {
+	return &tls.Config{RootCAs: s.roots, ServerName: "example.com", MinVersion: tls.VersionTLS12}
+}
+
+// Written returns the different greetings since the last call, in order. It waits until all connections have ended: close their
+// clients first.
+func (s *Server) Written() []Greeting {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.mu.open > 0 {
+		s.ended.Wait()
+	}
+	var found []Greeting
+	for g := range s.mu.greetings {
+		found = append(found, g)
+	}
+	clear(s.mu.greetings)
+	slices.SortFunc(found, func(a, b Greeting) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+	return found
+}
+
+// accept ends with the listener.
+func (s *Server) accept(listener net.Listener, to string) {
+	for {
+		c, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		s.mu.Lock()
+		s.mu.open++
+		s.mu.Unlock()
+		go func() { // ends with the connection
+			s.serve(c, to)
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.mu.open--
+			s.ended.Broadcast()
+		}()
+	}
+}
+
+// firstByte is a connection whose first byte was read.
+type firstByte struct {
+	net.Conn
+
+	reader *bufio.Reader
+}
+
+// Read implements net.Conn.
+func (f firstByte) Read(b []byte) (int, error) { return f.reader.Read(b) }
+
+func (s *Server) serve(c net.Conn, to string) {
+	defer func() { _ = c.Close() }()
+	g := Greeting{To: to, Network: "tcp6", Protocol: 2}
+	if to == toSocket {
+		g.To, g.Network = ToServer, "unix"
+	} else if at, ok := c.LocalAddr().(*net.TCPAddr); ok && at.IP.To4() != nil {
+		g.Network = "tcp4"
+	}
+	reader := bufio.NewReader(c)
+	first, err := reader.Peek(1)
+	if err != nil {
+		return // nothing was written
+	}
+	const handshake = 0x16 // how TLS begins
+	if g.TLS = first[0] == handshake; g.TLS {
+		secure := tls.Server(firstByte{c, reader}, &tls.Config{Certificates: []tls.Certificate{s.certificate}, MinVersion: tls.VersionTLS12})
+		c, reader = secure, bufio.NewReader(secure)
+	}
+	record := sync.OnceFunc(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.mu.greetings[g] = true
+	})
+	for n := 0; ; n++ {
+		words, err := readRequest(reader)
+		isGreeting := err == nil && g.note(words)
+		if n > 0 && !isGreeting {
+			record()
+		}
+		if err != nil {
+			return
+		}
+		if _, err = io.WriteString(c, s.reply(words, &g)); err != nil {
+			return
+		}
+	}
+}
+
+// note records a request. It reports whether the request is part of a greeting.
+func (g *Greeting) note(words []string) bool {
+	switch strings.ToUpper(words[0]) {
+	case "HELLO":
+		for i := 1; i < len(words); i++ {
+			switch word := strings.ToUpper(words[i]); word {
+			case "AUTH":
+				g.User, g.Password = words[i+1], words[i+2]
+				i += 2
+			case "SETNAME":
+				g.Name = words[i+1]
+				i++
+			default:
+				g.Protocol, _ = strconv.Atoi(word)
+			}
+		}
+	case "AUTH":
+		g.User, g.Password = "default", words[len(words)-1]
+		if len(words) > 2 {
+			g.User = words[1]
+		}
+	case "SELECT":
+		g.DB, _ = strconv.Atoi(words[1])
+	case "CLIENT":
+		if strings.EqualFold(words[1], "SETNAME") {
+			g.Name = words[2]
+		}
+	case "READONLY":
+	default:
+		return false
+	}
+	return true
+}
+
+// reply returns the reply to a request.
+func (s *Server) reply(words []string, g *Greeting) string {
+	_, port, _ := net.SplitHostPort(s.addrs[ToServer])
+	switch command := strings.ToUpper(words[0]); command {
+	case "HELLO":
+		begin := "*10\r\n"
+		if g.Protocol == 3 {
+			begin = "%5\r\n"
+		}
+		mode := "standalone"
+		if g.To == ToSentinel {
+			mode = "sentinel"
+		} else if s.Cluster {
+			mode = "cluster"
+		}
+		return begin + bulks("server", "redis", "version", "7.4.0", "role", "master", "mode", mode) + bulks("proto") + fmt.Sprintf(":%d\r\n", g.Protocol)
+	case "PING":
+		return "+PONG\r\n"
+	case "ROLE":
+		return "*3\r\n" + bulks("master") + ":0\r\n*0\r\n"
+	case "EVAL", "EVALSHA": // the script of the handshake
+		return "*5\r\n:1\r\n" + bulks("1700000000000000", "", "") + ":1\r\n"
+	case "INFO":
+		return bulks("role:master\r\n")
+	case "COMMAND", "EXISTS":
+		return "*0\r\n"
+	case "CLUSTER":
+		if !s.Cluster {
+			return "-ERR This instance has cluster support disabled\r\n"
+		}
+		return "*1\r\n*3\r\n:0\r\n:16383\r\n*3\r\n" + bulks("127.0.0.1") + ":" + port + "\r\n" + bulks("node")
+	case "SENTINEL":
+		if strings.EqualFold(words[1], "GET-MASTER-ADDR-BY-NAME") {
+			return "*2\r\n" + bulks("127.0.0.1", port)
+		}
+		return "*0\r\n"
+	case "SUBSCRIBE", "PSUBSCRIBE", "UNSUBSCRIBE", "PUNSUBSCRIBE":
+		var all strings.Builder
+		for _, channel := range append(words[1:], "")[:max(1, len(words)-1)] {
+			all.WriteString(map[bool]string{true: ">3\r\n", false: "*3\r\n"}[g.Protocol == 3] + bulks(strings.ToLower(command), channel) + ":1\r\n")
+		}
+		return all.String()
+	}
+	return "+OK\r\n"
+}
+
+// bulks returns strings as they are in a reply.
+func bulks(texts ...string) string {
+	var all strings.Builder
+	for _, text := range texts {
+		fmt.Fprintf(&all, "$%d\r\n%s\r\n", len(text), text)
+	}
+	return all.String()
+}
+
+// readRequest returns the words of the next request.
+func readRequest(r *bufio.Reader) ([]string, error) {
+	n, err := readLength(r)
+	words := make([]string, n)
+	for i := range words {
+		if n, err = readLength(r); err != nil {
+			return nil, err
+		}
+		word := make([]byte, n+2)
+		if _, err = io.ReadFull(r, word); err != nil {
+			return nil, err
+		}
+		words[i] = string(word[:n])
+	}
+	return words, err
+}
+
+// readLength returns the number in the next line.
+func readLength(r *bufio.Reader) (int, error) {
+	line, err := r.ReadString('\n')
+	if err != nil || len(line) < 4 {
+		return 0, fmt.Errorf("no length: %w", err)
+	}
+	return strconv.Atoi(line[1 : len(line)-2])
+}
