@@ -87,8 +87,9 @@ func (s *Session) hello(key string) error {
 	case reply.Stamp(1) == 0:
 		return wire.ErrUnreadable
 	case reply.Int(0) == 0:
-		return fmt.Errorf("%w: Redis 6.2 is the oldest that works", errs.ErrOldServer)
+		return s.Outages.tooOld(key, fmt.Errorf("%w: Redis 6.2 is the oldest that works", errs.ErrOldServer))
 	}
+	s.Outages.newEnough(key)
 	if reply.Int(4) == 0 && !s.Clock.Known() { // later there are subscriptions
 		s.Dispatch.DisableShardedChannels() // before any caller that waits for this continues
 	}

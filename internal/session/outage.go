@@ -326,6 +326,29 @@ func (o *outages) InTime(key string) {
 	}
 }
 
+// oldServer stands for the script of calls that a server is too old for. These calls are not sent.
+const oldServer = "old server"
+
+// tooOld notes that the server that has key is too old, and returns err, which says so.
+func (o *outages) tooOld(key string, err error) error {
+	now := clock.Mono()
+	o.failed(never, oldServer, o.ofNode(key), now, now, err)
+	return err
+}
+
+// newEnough notes that it is not.
+func (o *outages) newEnough(key string) {
+	o.Replied(oldServer, o.ofNode(key))
+}
+
+// ofNode returns key in a cluster, and elsewhere the same key for all.
+func (o *outages) ofNode(key string) string {
+	if o.session.Runner.Clustered() {
+		return key
+	}
+	return ""
+}
+
 // clockStep is a server's clock that was set back. It is over when the clock shows again what it would show otherwise, or has
 // reached again what it showed before.
 type clockStep struct {

@@ -92,15 +92,18 @@ func (c *conn) readHelloLocked(found string) string {
 	reply := c.mu.replies.text
 	first := !c.mu.accepted
 	c.acceptLocked()
-	c.endpoint.noteVersion(reply)
-	if bytes.Contains(reply, []byte("mode\r\n$7\r\ncluster")) {
-		c.mu.clusterMember = true
-	}
-	c.mu.clusterPrimary, c.mu.helloRead = c.mu.clusterMember && !isReplica(reply), time.Now()
+	c.describeLocked(reply)
 	if !first && isReplica(reply) {
 		return "READONLY the server is a replica"
 	}
 	return found
+}
+
+// describeLocked records what the server of the connection says of itself in a reply to HELLO.
+func (c *conn) describeLocked(hello []byte) {
+	c.endpoint.noteVersion(hello)
+	c.mu.clusterMember = bytes.Contains(hello, []byte("mode\r\n$7\r\ncluster"))
+	c.mu.clusterPrimary, c.mu.helloRead = c.mu.clusterMember && !isReplica(hello), time.Now()
 }
 
 // isReplica reports whether a reply to HELLO is that of a replica.

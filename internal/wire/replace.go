@@ -36,6 +36,7 @@ type replacement struct {
 	used       bool               // a request was sent since the connection was made, except pings
 	awaitsUse  bool               // the connection has reached its age, and is replaced when it is used
 	next       net.Conn           // the second connection, or nil
+	nextHello  []byte             // the reply to HELLO on the second connection
 	cancelNext context.CancelFunc // ends the attempt to make the second connection; nil if there was none
 }
 
@@ -52,7 +53,8 @@ func (c *conn) noteUseLocked() {
 // the next one is scheduled at its end.
 func (c *conn) reachedMaxAge() {
 	c.mu.Lock()
-	keeps := c.mu.endErr != nil || c.mu.pinned || c.mu.clusterMember || c.mu.requests.unreadable || c.mu.replies.unreadable || !c.mu.accepted
+	follows := c.mu.clusterMember && !c.endpoint.connector.options.SingleServer // its addresses mean one server each, and the client finds them
+	keeps := c.mu.endErr != nil || c.mu.pinned || follows || c.mu.requests.unreadable || c.mu.replies.unreadable || !c.mu.accepted
 	if !keeps && !c.mu.used {
 		keeps, c.mu.awaitsUse = true, true
 	}
@@ -135,11 +137,11 @@ func (c *conn) makeNext(ctx context.Context, requests []greetingRequest) error {
 	if err != nil {
 		return withFault(err, fault)
 	}
-	e.noteVersion(hello)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.nextHello = hello
 	if fetches {
-		c.mu.Lock()
 		c.mu.given = now
-		c.mu.Unlock()
 	}
 	return nil
 }
@@ -154,7 +156,8 @@ func (c *conn) replace() {
 	}
 	old := c.mu.inner
 	c.mu.inner, c.mu.next = c.mu.next, nil
-	c.mu.used, c.mu.draining = false, false
+	c.mu.used, c.mu.draining, c.mu.redirects = false, false, false
+	c.describeLocked(c.mu.nextHello)
 	if !c.mu.deadline.IsZero() {
 		_ = c.mu.inner.SetDeadline(c.mu.deadline)
 	}

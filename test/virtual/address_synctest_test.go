@@ -30,6 +30,8 @@ type movingAddress struct {
 	next  *miniredis.Miniredis
 	moved atomic.Bool
 	links []*wire // the links of the sessions
+	// over returns a connection over that of a link, to a server. A session may set it before it connects; nil is the link's own.
+	over func(conn net.Conn, to *miniredis.Miniredis, config *tls.Config) (net.Conn, error)
 }
 
 // movingAddress starts the second server. The test of the fixture closes it at its end.
@@ -53,11 +55,16 @@ func (a *movingAddress) session(mod func(*rueidis.ClientOption), options ...sign
 		if mod != nil {
 			mod(o)
 		}
-		o.DialCtxFn = func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+		o.DialCtxFn = func(_ context.Context, _ string, _ *net.Dialer, config *tls.Config) (net.Conn, error) {
+			to := a.redis
 			if a.moved.Load() {
-				return link.dial(a.next)
+				to = a.next
 			}
-			return link.dial(a.redis)
+			conn, err := link.dial(to)
+			if err == nil && a.over != nil {
+				return a.over(conn, to, config)
+			}
+			return conn, err
 		}
 	})
 	s := signalbox.NewSession(c, options...)

@@ -3,9 +3,12 @@
 package virtual_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -25,28 +28,116 @@ import (
 	"github.com/signalbox-go/signalbox/shards"
 )
 
-// outside is what sessions learn when they connect first, and what changes later: an address, and the password of a user.
+// outside is what sessions learn when they connect first, and what changes later: an address, the password of a user, certificates, and
+// what a server says of itself and lets its clients do.
 type outside struct {
 	*movingAddress
 
 	mu    sync.Mutex
 	token string
 	fails func() (rueidis.AuthCredentials, error) // the function in place of the usual one for credentials, or nil
+	reply rawReply                                // what the first server replies by itself, or nil
+	hello *strings.Replacer                       // what the first server says otherwise in the replies to HELLO, or nil
+	tls   tlsSides
 }
 
-// refuseAUTH makes a server refuse AUTH on subscribed connections, as all do in RESP2.
-func refuseAUTH(m *miniredis.Miniredis) {
+// newOutside returns two servers, which refuse AUTH on subscribed connections with refusesAUTH.
+func newOutside(f *fixture, refusesAUTH bool) *outside {
+	o := &outside{movingAddress: f.movingAddress()}
+	o.over = o.connect
+	o.serve(o.redis, refusesAUTH)
+	o.serve(o.next, refusesAUTH)
+	return o
+}
+
+// end closes the sessions and their clients.
+func (o *outside) end() {
+	for _, end := range slices.Backward(o.ends) {
+		end()
+	}
+}
+
+// rawReply returns what a server replies to a command, as bytes; "" for what it replies by itself.
+type rawReply func(command string, args []string) string
+
+// refuses returns a rawReply that refuses scripts.
+func refuses(words string) rawReply {
+	return func(command string, args []string) string {
+		switch {
+		case strings.HasPrefix(command, "EVAL"):
+			return "-" + words + "\r\n"
+		case command == "HELLO" && len(args) == 0: // which the embedded server does not know
+			return helloOfCluster
+		}
+		return ""
+	}
+}
+
+// isOld is the rawReply of a server that is too old.
+func isOld(command string, args []string) string {
+	if strings.HasPrefix(command, "EVAL") && (args[0] == scripts.SessionHello.SHA1 || args[0] == scripts.SessionHello.Source) {
+		return "*2\r\n:0\r\n$16\r\n1795246514376753\r\n"
+	}
+	return ""
+}
+
+// serve lets a server do what o says. refusesAUTH says that it refuses AUTH on subscribed connections, as all do in RESP2.
+func (o *outside) serve(m *miniredis.Miniredis, refusesAUTH bool) { //nolint:revive // a fact about the server
 	var subscribed sync.Map
-	m.Server().SetPreHook(func(c *server.Peer, command string, _ ...string) bool {
+	m.Server().SetPreHook(func(c *server.Peer, command string, args ...string) bool {
 		if command == "SUBSCRIBE" {
 			subscribed.Store(c, true)
 		}
-		_, refuses := subscribed.Load(c)
-		if refuses = refuses && command == "AUTH"; refuses {
-			c.WriteError("ERR Can't execute 'auth': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context")
+		raw := ""
+		if _, is := subscribed.Load(c); is && refusesAUTH && command == "AUTH" {
+			raw = "-ERR Can't execute 'auth': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context\r\n"
 		}
-		return refuses
+		o.mu.Lock()
+		if m == o.redis && o.reply != nil {
+			raw = o.reply(command, args)
+		}
+		o.mu.Unlock()
+		if raw != "" {
+			c.WriteRaw(raw)
+		}
+		return raw != ""
 	})
+}
+
+// change lets the first server reply something else, and say something else of itself in the replies to HELLO: pairs of texts name
+// of what, and what instead, which is no longer.
+func (o *outside) change(reply rawReply, hello ...string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.reply, o.hello = reply, strings.NewReplacer(hello...)
+}
+
+// restart ends all connections, and refuses new ones for a time.
+func (o *outside) restart(during func()) {
+	for _, link := range o.links {
+		link.refuses.Store(true)
+		link.cut()
+	}
+	during()
+	for _, link := range o.links {
+		link.refuses.Store(false)
+	}
+}
+
+// sayingConn is a connection to a server that says something else of itself.
+type sayingConn struct {
+	net.Conn
+
+	says *strings.Replacer
+}
+
+// Read implements net.Conn. The server writes a reply in one piece.
+func (c *sayingConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if bytes.Contains(b[:n], []byte("$7\r\nversion\r\n")) {
+		n = copy(b, c.says.Replace(string(b[:n])))
+	}
+	return n, err
 }
 
 // rotate makes another token the only one that the servers accept.
@@ -76,18 +167,31 @@ func (o *outside) credentials(rueidis.AuthCredentialsContext) (rueidis.AuthCrede
 	return rueidis.AuthCredentials{Username: "teller", Password: o.token, RefreshAfter: time.Now().Add(7017 * time.Millisecond)}, nil
 }
 
-// What changes behind a session that holds, waits, leads and owns shards is used from then on: when the address leads to another
-// server afterwards, and the former one serves as before, the session follows. Nothing is lost, no lock is held twice, and the log says
-// no more than the row names. What cannot be had is named in the log, once, and once when it is over.
-func TestWhatChangesIsUsed(t *testing.T) {
-	t.Parallel()
-	const replaced, refreshed = "no second connection to the server can be made", "the function for credentials fails"
-	throttled := func() (rueidis.AuthCredentials, error) { return rueidis.AuthCredentials{}, errors.New("throttled") }
-	for name, c := range map[string]struct {
-		mod     func(*rueidis.ClientOption)
-		changes func(o *outside)
-		says    string // a part of the one line in the log meanwhile, which another line ends; "" for no line
-	}{
+// belief is something that a session learns at first, and that changes behind it.
+type belief struct {
+	mod     func(*outside, *rueidis.ClientOption)
+	changes func(o *outside)
+	says    []string // parts of the lines in the log meanwhile, one of each line
+}
+
+// replaced, refreshed and files are the begin of a failure of connections in the log, and its end.
+var (
+	replaced  = []string{"no second connection to the server can be made", "are replaced again"}
+	refreshed = []string{"the function for credentials fails", "returns again"}
+	files     = []string{"the files that the URL names for TLS cannot be used", "can be used again"}
+	hopeless  = []string{"calls fail on this server however often they are sent", "such calls succeed again"}
+	refused   = []string{"the server refuses calls", "accepts calls again"}
+	unheard   = []string{"no unlock messages arrive", "unlock messages arrive again"}
+	revoked   = []string{"the server denies a right", "grants the right again"}
+)
+
+var (
+	inCluster = []string{"$10\r\nstandalone", "$7\r\ncluster"}
+	asReplica = []string{"$6\r\nmaster", "$5\r\nslave"}
+)
+
+func beliefs() map[string]belief {
+	all := map[string]belief{
 		"nothing": {changes: func(*outside) {}},
 		"the token": {changes: func(o *outside) {
 			for _, token := range []string{"b", "a longer one", "c"} {
@@ -97,12 +201,10 @@ func TestWhatChangesIsUsed(t *testing.T) {
 		}},
 		"the token, and the server ends all connections": {changes: func(o *outside) {
 			o.rotate("b")
-			for _, link := range o.links {
-				link.cut()
-			}
+			o.restart(func() {})
 		}},
 		"the function fails for a while": {says: refreshed, changes: func(o *outside) {
-			o.fail(throttled)
+			o.fail(func() (rueidis.AuthCredentials, error) { return rueidis.AuthCredentials{}, errors.New("throttled") })
 			o.rotate("b")
 			time.Sleep(time.Minute)
 			o.fail(nil)
@@ -114,35 +216,71 @@ func TestWhatChangesIsUsed(t *testing.T) {
 			o.fail(nil)
 		}},
 		"a fixed password, and back": {
-			mod:  func(o *rueidis.ClientOption) { o.AuthCredentialsFn, o.Username, o.Password = nil, "teller", "a" },
+			mod: func(_ *outside, o *rueidis.ClientOption) {
+				o.AuthCredentialsFn, o.Username, o.Password = nil, "teller", "a"
+			},
 			says: replaced, changes: func(o *outside) {
 				o.rotate("b")
 				time.Sleep(time.Minute)
 				o.rotate("a")
 			},
 		},
-	} {
+		"a server that restarts with its data": {changes: func(o *outside) {
+			o.restart(func() {
+				time.Sleep(2 * time.Second)
+				run(o.redis.Server(), []string{"SCRIPT", "FLUSH"})
+			})
+		}},
+		"a newer server, and an older one": {changes: func(o *outside) {
+			for _, version := range []string{"8.6.1", "7.2.4", "8.4.0"} {
+				o.restart(func() { o.change(nil, "8.4.0", version) })
+				time.Sleep(11 * time.Second)
+			}
+		}},
+		"the right to run scripts, and back": {says: revoked, changes: func(o *outside) {
+			o.change(refuses("NOPERM this user has no permissions to run the 'evalsha' command"))
+			time.Sleep(4 * time.Second) // less than what is left of a term
+			o.change(nil)
+		}},
+		"the right to the keys, and back": {says: revoked, changes: func(o *outside) {
+			o.change(refuses("NOPERM No permissions to access a key"))
+			time.Sleep(4 * time.Second) // less than what is left of a term
+			o.change(nil)
+		}},
+		"a primary that becomes a replica, and back": {changes: func(o *outside) {
+			o.change(refuses("READONLY You can't write against a read only replica."), asReplica...)
+			time.Sleep(2 * time.Second)
+			o.change(nil)
+		}},
+		"a node of a cluster, and back": {changes: func(o *outside) {
+			o.restart(func() { o.change(nil, inCluster...) })
+			time.Sleep(30 * time.Second)
+			o.change(nil)
+		}},
+	}
+	maps.Copy(all, certificateBeliefs())
+	return all
+}
+
+// What changes behind a session that holds, waits, leads and owns shards is used from then on: when the address leads to another
+// server afterwards, and the former one serves as before, the session follows. Nothing is lost, no lock is held twice, and the log says
+// no more than the row names. What cannot be had is named in the log, once, and once when it is over.
+func TestWhatChangesIsUsed(t *testing.T) {
+	t.Parallel()
+	for name, c := range beliefs() {
 		for _, resp2 := range []bool{true, false} {
 			t.Run(name+map[bool]string{true: "/RESP2", false: "/RESP3"}[resp2], func(t *testing.T) {
 				t.Parallel()
 				bubble(t, func(f *fixture) {
-					o := &outside{movingAddress: f.movingAddress()}
-					defer func() {
-						for _, end := range slices.Backward(f.ends) {
-							end()
-						}
-					}()
+					o := newOutside(f, resp2)
+					defer o.end()
 					o.rotate("a")
-					if resp2 {
-						refuseAUTH(o.redis)
-						refuseAUTH(o.next)
-					}
 					logger, lines := logged()
 					open := func(logger *slog.Logger) *signalbox.Session {
 						return o.session(func(options *rueidis.ClientOption) {
 							options.AlwaysRESP2, options.AuthCredentialsFn = resp2, o.credentials
 							if c.mod != nil {
-								c.mod(options)
+								c.mod(o, options)
 							}
 						}, signalbox.WithLogger(logger))
 					}
@@ -151,13 +289,7 @@ func TestWhatChangesIsUsed(t *testing.T) {
 					before := len(lines.String())
 					c.changes(o)
 					time.Sleep(20 * time.Second)
-					switch said := strings.Split(lines.String()[before:], "\n"); c.says {
-					case "":
-						require.Equal(f, []string{""}, said)
-					default:
-						require.Len(f, said, 3, said)
-						require.Contains(f, said[0], c.says)
-					}
+					requireLines(f, lines.String()[before:], c.says)
 					s.requireUntouched()
 
 					o.failOver(false)
@@ -167,6 +299,16 @@ func TestWhatChangesIsUsed(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// requireLines checks that each of these parts is in one line of a log, which has no further lines.
+func requireLines(f *fixture, log string, parts []string) {
+	f.Helper()
+	synctest.Wait()
+	require.Equal(f, len(parts), strings.Count(log, "\n"), log)
+	for _, part := range parts {
+		require.Equal(f, 1, strings.Count(log, part), log)
 	}
 }
 
@@ -219,13 +361,18 @@ func (b *busySession) requireUntouched() {
 	require.Equal(b, 2, b.member.Owned())
 }
 
-// requireOver checks that the server to which the address leads knows of it all, as a session finds that connects now, and that the
-// waiter is next, by a message.
-func (b *busySession) requireOver(newcomer *signalbox.Session) {
-	for _, name := range []string{"held", "waited"} {
+// requireHeldOnce checks that another session gets none of these locks.
+func (b *busySession) requireHeldOnce(newcomer *signalbox.Session, names ...string) {
+	for _, name := range names {
 		_, err := reentrant.New(newcomer, name).TryLock(b.Context())
 		require.ErrorIs(b, err, signalbox.ErrHeld)
 	}
+}
+
+// requireOver checks that the server to which the address leads knows of it all, as a session finds that connects now, and that the
+// waiter is next, by a message.
+func (b *busySession) requireOver(newcomer *signalbox.Session) {
+	b.requireHeldOnce(newcomer, "held", "waited")
 	leader, err := election.New(newcomer, "leader").Leader(b.Context())
 	require.NoError(b, err)
 	require.NotNil(b, leader)
@@ -234,6 +381,71 @@ func (b *busySession) requireOver(newcomer *signalbox.Session) {
 	require.NoError(b, (<-b.granted).Unlock())
 	require.Less(b, time.Since(released), 10*time.Millisecond, "by a message")
 	require.NoError(b, b.held.Unlock())
+}
+
+// What a server takes away ends the calls that cannot succeed, with the reason. The log names it once, and once when it is over. Nothing
+// that is held is lost by that.
+func TestWhatIsTakenAwayIsNamed(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		reply rawReply
+		hello []string
+		want  error
+		says  []string
+	}{
+		"Rights":  {refuses("NOPERM this user has no permissions to run the 'evalsha' command"), nil, signalbox.ErrDenied, revoked},
+		"Cluster": {refuses("MOVED 1 10.0.0.1:6379"), inCluster, signalbox.ErrUnsupported, hopeless},
+		"Older":   {isOld, []string{"8.4.0", "5.0.7"}, signalbox.ErrOldServer, hopeless},
+		"Replica": {refuses("READONLY You can't write against a read only replica."), asReplica, signalbox.ErrRefused, slices.Concat(refused, unheard)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(f *fixture) {
+				o := newOutside(f, false)
+				defer o.end()
+				logger, lines := logged()
+				s := o.session(nil, signalbox.WithLogger(logger))
+				held, err := reentrant.New(s, "held").Lock(f.Context())
+				require.NoError(f, err)
+				time.Sleep(10 * time.Second)
+				o.restart(func() { o.change(c.reply, c.hello...) })
+				for range 8 {
+					time.Sleep(time.Second)
+					_, err := reentrant.New(s, "a").TryLock(f.Context())
+					require.ErrorIs(f, err, c.want)
+				}
+				o.restart(func() { o.change(nil) })
+				time.Sleep(20 * time.Second) // with renewals, if one of them was the first to fail
+				require.NoError(f, locked(f.Context(), s))
+				require.NoError(f, held.Err())
+				requireLines(f, lines.String(), c.says)
+			})
+		})
+	}
+}
+
+// If a server restarts without its data, what was held there is lost, and is found lost. The waiter, the term and the shards begin anew.
+func TestWhatARestartLostIsFoundLost(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(f *fixture) {
+		o := newOutside(f, false)
+		defer o.end()
+		s := busy(o, o.session(nil, quiet), o.session(nil, quiet))
+		o.restart(func() {
+			time.Sleep(2 * time.Second)
+			o.redis.FlushAll()
+			run(o.redis.Server(), []string{"SCRIPT", "FLUSH"})
+		})
+		time.Sleep(40 * time.Second)
+		synctest.Wait()
+		require.ErrorIs(f, s.held.Err(), signalbox.ErrLost)
+		require.ErrorIs(f, s.before.Err(), signalbox.ErrLost)
+		require.Len(f, s.granted, 1)
+		require.Len(f, s.terms, 2)
+		require.NoError(f, s.member.Err())
+		require.Equal(f, 2, s.member.Owned())
+		s.requireHeldOnce(o.session(nil, quiet), "waited")
+	})
 }
 
 // An older server that takes over the address is found by the version that it names, and the error says so. When the address leads
