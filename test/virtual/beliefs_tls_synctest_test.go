@@ -27,7 +27,7 @@ import (
 // identity is a certificate that is its own authority, and its key.
 type identity struct {
 	pair             tls.Certificate
-	certificate, key []byte // in PEM
+	certificate, key []byte // the texts of both in PEM
 }
 
 // tlsSides are the two sides of connections with TLS, as of now.
