@@ -7,8 +7,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
-	"reflect"
-	"strings"
 	"testing"
 	"time"
 
@@ -19,34 +17,6 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/goredis"
 )
-
-// What becomes of each field of the option structs.
-const (
-	taken = `Addr Addrs Network Dialer TLSConfig Username Password CredentialsProvider CredentialsProviderContext
-		StreamingCredentialsProvider DB ClientName Protocol DialTimeout MasterName SentinelAddrs SentinelUsername SentinelPassword IsClusterMode`
-	refused = `OnConnect Limiter ClusterSlots NewClient`
-	ignored = `NodeAddress MaxRetries MinRetryBackoff MaxRetryBackoff DialerRetries DialerRetryTimeout DialerRetryBackoff ReadTimeout
-		WriteTimeout ContextTimeoutEnabled ReadBufferSize WriteBufferSize PipelineReadBufferSize PipelineWriteBufferSize PipelinePoolSize
-		AutoPipelineOptions PoolFIFO PoolSize MaxConcurrentDials PoolTimeout MinIdleConns MaxIdleConns MaxActiveConns ConnMaxIdleTime
-		ConnMaxLifetime ConnMaxLifetimeJitter DisableIndentity DisableIdentity IdentitySuffix UnstableResp3 PushNotificationProcessor
-		FailingTimeoutSeconds MaintNotificationsConfig ClientSideCacheConfig ClientSideCache ClientSideCacheStrategy
-		ClientSideCacheRefreshOnInvalidate ClientSideCacheCoalesceMisses ClientSideCacheInvalidationBatchWindow MaxRedirects ReadOnly
-		RouteByLatency RouteByLatencyTolerance RouteRandomly ReplicaOnly UseDisconnectedReplicas DisableRoutingPolicies ShardPicker
-		ClusterStateReloadInterval`
-)
-
-// A field that go-redis gains is taken over, refused or ignored by a decision, and never by accident.
-func TestEachFieldIsDecidedOn(t *testing.T) {
-	t.Parallel()
-	decided := strings.Fields(taken + " " + refused + " " + ignored)
-	for _, options := range []any{redis.Options{}, redis.ClusterOptions{}, redis.FailoverOptions{}, redis.UniversalOptions{}} {
-		for _, f := range reflect.VisibleFields(reflect.TypeOf(options)) {
-			if f.IsExported() {
-				require.Contains(t, decided, f.Name, "%T", options)
-			}
-		}
-	}
-}
 
 // Each field that is taken over has its effect, in each struct that has it.
 func TestSettingsAreTakenOver(t *testing.T) {

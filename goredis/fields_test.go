@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package goredis_test
+
+import (
+	"fmt"
+	"net"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/goredis"
+)
+
+// refused are the fields that are refused by their name.
+const refused = `OnConnect Limiter ClusterSlots NewClient`
+
+// leftOut are the fields that change nothing in a session, by the reason.
+var leftOut = map[string]string{
+	"a session has no pool": `PoolFIFO PoolSize MaxConcurrentDials PoolTimeout MinIdleConns MaxIdleConns MaxActiveConns ConnMaxIdleTime
+		ConnMaxLifetime ConnMaxLifetimeJitter PipelinePoolSize AutoPipelineOptions`,
+	"a session repeats calls by rules of its own": `MaxRetries MinRetryBackoff MaxRetryBackoff DialerRetries DialerRetryTimeout DialerRetryBackoff
+		MaxRedirects`,
+	"calls end with their context, and silent connections by Tune": `ReadTimeout WriteTimeout ContextTimeoutEnabled`,
+	"memory of the client":                              `ReadBufferSize WriteBufferSize PipelineReadBufferSize PipelineWriteBufferSize`,
+	"a session caches nothing":                          `ClientSideCacheConfig ClientSideCache ClientSideCacheStrategy`,
+	"locks go to the primary":                           `ReadOnly RouteByLatency RouteRandomly ReplicaOnly UseDisconnectedReplicas`,
+	"scripts go to the node of their keys":              `DisableRoutingPolicies ShardPicker`,
+	"the session finds the nodes by itself":             `ClusterStateReloadInterval FailingTimeoutSeconds`,
+	"what a client says of itself":                      `DisableIndentity DisableIdentity IdentitySuffix`,
+	"a push of the server that a session does not need": `PushNotificationProcessor MaintNotificationsConfig NodeAddress`,
+	"without effect in go-redis":                        `UnstableResp3`,
+}
+
+// Each field of go-redis changes what a session does, is refused by its name, or is left out for a reason, in each struct that has it.
+// A field that go-redis gains is decided on, and never lost by accident.
+func TestEachFieldIsCarriedRefusedOrLeftOut(t *testing.T) {
+	t.Parallel()
+	var none []string
+	for _, names := range leftOut {
+		none = append(none, strings.Fields(names)...)
+	}
+	seen := make(map[string]bool)
+	for _, bases := range [][]any{
+		{redis.Options{Addr: "a:1", Username: "u", Password: "p", DB: 3}},
+		{redis.ClusterOptions{Addrs: []string{"a:1"}, Username: "u", Password: "p"}},
+		{redis.FailoverOptions{MasterName: "m", SentinelAddrs: []string{"a:1"}, Username: "u", Password: "p", SentinelUsername: "u", SentinelPassword: "p", DB: 3}},
+		{ // which are one of the others
+			redis.UniversalOptions{Addrs: []string{"a:1"}, Username: "u", Password: "p", DB: 3},
+			redis.UniversalOptions{MasterName: "m", Addrs: []string{"a:1"}, SentinelUsername: "u", SentinelPassword: "p"},
+		},
+	} {
+		for _, f := range reflect.VisibleFields(reflect.TypeOf(bases[0])) {
+			if !f.IsExported() {
+				continue
+			}
+			seen[f.Name] = true
+			isRefused := slices.Contains(strings.Fields(refused), f.Name)
+			changes := false
+			for _, base := range bases {
+				changed := reflect.New(reflect.TypeOf(base)).Elem()
+				changed.Set(reflect.ValueOf(base))
+				setUnusual(t, changed.FieldByIndex(f.Index))
+				after, err := effect(t, changed.Interface())
+				if isRefused {
+					require.ErrorContains(t, err, f.Name+" is set", "%T", base)
+					continue
+				}
+				require.NoError(t, err, "%T.%s", base, f.Name)
+				before, err := effect(t, base)
+				require.NoError(t, err)
+				changes = changes || !reflect.DeepEqual(before, after)
+			}
+			if !isRefused {
+				require.Equal(t, slices.Contains(none, f.Name), !changes, "%T.%s: carry it, refuse it, or say why it is left out", bases[0], f.Name)
+			}
+		}
+	}
+	for _, name := range append(strings.Fields(refused), none...) {
+		require.True(t, seen[name], "go-redis has no field %s", name)
+	}
+}
+
+// effect returns what the options come to: the options of the session's client, and what their functions return.
+func effect(t *testing.T, options any) (effects []any, err error) {
+	t.Helper()
+	var o rueidis.ClientOption
+	switch options := options.(type) {
+	case redis.Options:
+		o, err = goredis.ClientOption(&options)
+	case redis.ClusterOptions:
+		o, err = goredis.ClientOption(&options)
+	case redis.FailoverOptions:
+		o, err = goredis.ClientOption(&options)
+	case redis.UniversalOptions:
+		o, err = goredis.ClientOption(&options)
+	}
+	if o.DialCtxFn != nil {
+		_, err := o.DialCtxFn(t.Context(), "a", &net.Dialer{}, nil)
+		effects = append(effects, fmt.Sprint("dialled: ", err))
+	}
+	if o.AuthCredentialsFn != nil {
+		_, err := o.AuthCredentialsFn(rueidis.AuthCredentialsContext{})
+		effects = append(effects, fmt.Sprint("asked: ", err))
+	}
+	o.DialCtxFn, o.AuthCredentialsFn = nil, nil // no functions can be compared
+	return append(effects, o), err
+}
+
+// setUnusual sets a field to what no program has by accident.
+func setUnusual(t *testing.T, field reflect.Value) {
+	t.Helper()
+	switch field.Kind() {
+	case reflect.String:
+		field.SetString("unusual")
+	case reflect.Int, reflect.Int64:
+		field.SetInt(2)
+	case reflect.Bool:
+		field.SetBool(true)
+	case reflect.Slice:
+		field.Set(reflect.ValueOf([]string{"unusual"}))
+	case reflect.Func: // it returns zero values
+		field.Set(reflect.MakeFunc(field.Type(), func([]reflect.Value) (results []reflect.Value) {
+			for i := range field.Type().NumOut() {
+				results = append(results, reflect.Zero(field.Type().Out(i)))
+			}
+			return results
+		}))
+	case reflect.Pointer:
+		field.Set(reflect.New(field.Type().Elem()))
+	case reflect.Interface:
+		field.Set(implementation(t, field.Type()))
+	default:
+		t.Fatal("no unusual value for a ", field.Type())
+	}
+}
+
+// implementation returns a value of an interface.
+func implementation(t *testing.T, of reflect.Type) reflect.Value {
+	t.Helper()
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}})
+	defer func() { _ = client.Close() }()
+	provider := new(tokens)
+	provider.set("1")
+	for _, one := range []any{limiter{}, provider, struct{ redis.Cache }{}, redis.NewPushNotificationProcessor(), client.Options().ShardPicker} {
+		if reflect.TypeOf(one).Implements(of) {
+			return reflect.ValueOf(one)
+		}
+	}
+	t.Fatal("add an implementation of ", of)
+	return reflect.Value{}
+}
