@@ -4,9 +4,11 @@ package signalbox_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log"
+	"os"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -55,6 +57,25 @@ func ExampleDialWith() {
 
 	fmt.Println(reentrant.New(session, "order/42").Check())
 	// Output: <nil>
+}
+
+// A primary behind sentinels, with TLS and a user for both. Sentinel.TLSConfig is for the sentinels, and TLSConfig for the servers
+// alone. The names in their certificates are checked, so leave ServerName empty: each host has its own.
+//
+//nolint:testableexamples // not every machine has sentinels
+func ExampleDialWith_sentinels() {
+	secure := &tls.Config{MinVersion: tls.VersionTLS12}
+	session, err := signalbox.DialWith(context.Background(), rueidis.ClientOption{
+		InitAddress: []string{"sentinel-1:26379", "sentinel-2:26379", "sentinel-3:26379"},
+		Sentinel: rueidis.SentinelOption{
+			MasterSet: "mymaster", TLSConfig: secure, Username: "watch", Password: os.Getenv("SENTINEL_PASSWORD"),
+		},
+		TLSConfig: secure, Username: "locks", Password: os.Getenv("REDIS_PASSWORD"),
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close(context.Background())
 }
 
 // Close waits for holders as long as its context lets it, and then ends their leases.

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package goredis_test
+
+import (
+	"context"
+	"crypto/tls"
+	"log"
+	"os"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/signalbox-go/signalbox/goredis"
+)
+
+// A primary behind sentinels, with TLS and a user for both. The options are those of redis.NewFailoverClient: a client that it made
+// does not show them. TLSConfig is for servers and sentinels, as in go-redis.
+//
+//nolint:testableexamples // not every machine has sentinels
+func ExampleDialOptions_sentinels() {
+	options := &redis.FailoverOptions{ // the service has them
+		MasterName: "mymaster", SentinelAddrs: []string{"sentinel-1:26379", "sentinel-2:26379", "sentinel-3:26379"},
+		SentinelUsername: "watch", SentinelPassword: os.Getenv("SENTINEL_PASSWORD"),
+		Username: "locks", Password: os.Getenv("REDIS_PASSWORD"),
+		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12},
+	}
+	client := redis.NewFailoverClient(options)
+	defer func() { _ = client.Close() }()
+
+	session, err := goredis.DialOptions(context.Background(), options)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close(context.Background())
+}
