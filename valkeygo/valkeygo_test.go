@@ -9,6 +9,7 @@ import (
 	"net"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -26,80 +27,106 @@ import (
 	"github.com/signalbox-go/signalbox/valkeygo"
 )
 
-// What becomes of each field of valkey.ClientOption.
-const (
-	taken = `TLSConfig DialFn DialCtxFn AuthCredentialsFn Sentinel Dialer Username Password ClientName InitAddress SelectDB
-		ConnWriteTimeout ConnLifetime MaxFlushDelay ClusterOption DisableTCPNoDelay ShuffleInit AlwaysRESP2 ForceSingleClient`
-	ignored = `NewCacheStoreFn OnInvalidations SendToReplicas RetryDelay ReplicaSelector ReadNodeSelector ClientSetInfo
-		ClientTrackingOptions Standalone CacheSizeEachConn RingScaleEachConn ReadBufferEachConn WriteBufferEachConn BlockingPoolCleanup
-		BlockingPoolMinSize BlockingPoolSize BlockingPipeline PipelineMultiplex ClientNoTouch DisableRetry DisableCache
-		DisableAutoPipelining AlwaysPipelining ReplicaOnly ClientNoEvict EnableReplicaAZInfo AZFromInfo`
-)
+// leftOut are the fields that change nothing in a session, by the reason.
+var leftOut = map[string]string{
+	"a session caches nothing":                    `NewCacheStoreFn OnInvalidations CacheSizeEachConn ClientTrackingOptions DisableCache`,
+	"locks go to the primary":                     `SendToReplicas ReplicaSelector ReadNodeSelector ReplicaOnly Standalone EnableReplicaAZInfo AZFromInfo`,
+	"a session repeats calls by rules of its own": `RetryDelay DisableRetry`,
+	"a session has no pool":                       `BlockingPoolCleanup BlockingPoolMinSize BlockingPoolSize BlockingPipeline`,
+	"memory of the client":                        `RingScaleEachConn ReadBufferEachConn WriteBufferEachConn`,
+	"Tune decides on it":                          `PipelineMultiplex DisableAutoPipelining AlwaysPipelining`,
+	"what a client says of itself":                `ClientSetInfo ClientNoTouch ClientNoEvict`,
+}
 
-// A field that valkey-go gains is taken over or ignored by a decision, and never by accident.
-func TestEachFieldIsDecidedOn(t *testing.T) {
+// Each field of valkey-go has its value in the result, or is left out for a reason. A field that valkey-go gains is decided on, and never
+// lost by accident.
+func TestEachFieldIsCarriedOrLeftOut(t *testing.T) {
 	t.Parallel()
-	decided := strings.Fields(taken + " " + ignored)
+	var none []string
+	for _, names := range leftOut {
+		none = append(none, strings.Fields(names)...)
+	}
+	seen := make(map[string]bool)
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[valkey.ClientOption]()) {
-		require.Contains(t, decided, f.Name)
+		seen[f.Name] = true
+		var full valkey.ClientOption
+		from := reflect.ValueOf(&full).Elem().FieldByIndex(f.Index)
+		setUnusual(from)
+		require.False(t, from.IsZero(), f.Name)
+		result := valkeygo.ClientOption(full)
+		if slices.Contains(none, f.Name) {
+			require.Equal(t, rueidis.ClientOption{}, result, "%s: it is said to be left out", f.Name)
+			continue
+		}
+		requireSame(t, from, reflect.ValueOf(result).FieldByName(f.Name), f.Name)
+	}
+	for _, name := range none {
+		require.True(t, seen[name], "valkey-go has no field %s", name)
+	}
+	config := &tls.Config{ServerName: "valkey.example", MinVersion: tls.VersionTLS12}
+	o := valkeygo.ClientOption(valkey.ClientOption{TLSConfig: config, Sentinel: valkey.SentinelOption{TLSConfig: config}})
+	require.NotSame(t, config, o.TLSConfig)
+	require.NotSame(t, config, o.Sentinel.TLSConfig)
+}
+
+// setUnusual sets a value, and all that is in it, to what no program has by accident.
+func setUnusual(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString("unusual")
+	case reflect.Int, reflect.Int64:
+		v.SetInt(7)
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		setUnusual(v.Index(0))
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		if v.Type() == reflect.TypeFor[*tls.Config]() {
+			v.Elem().FieldByName("ServerName").SetString("unusual")
+		}
+	case reflect.Func: // it returns zero values
+		v.Set(reflect.MakeFunc(v.Type(), func([]reflect.Value) (results []reflect.Value) {
+			for i := range v.Type().NumOut() {
+				results = append(results, reflect.Zero(v.Type().Out(i)))
+			}
+			return results
+		}))
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Field(i).CanSet() {
+				setUnusual(v.Field(i))
+			}
+		}
+	default:
 	}
 }
 
-// Each field that is taken over by its name alone has its value in the result.
-func TestSettingsAreTakenOver(t *testing.T) {
-	t.Parallel()
-	var full valkey.ClientOption
-	value := reflect.ValueOf(&full).Elem()
-	for name := range strings.FieldsSeq(taken) {
-		switch f := value.FieldByName(name); f.Kind() {
-		case reflect.String:
-			f.SetString(name)
-		case reflect.Int, reflect.Int64:
-			f.SetInt(7)
-		case reflect.Bool:
-			f.SetBool(true)
-		default:
-		}
-	}
-	full.InitAddress = []string{"a:1"}
-	full.TLSConfig = &tls.Config{ServerName: "valkey.example", MinVersion: tls.VersionTLS12}
-	full.Sentinel = valkey.SentinelOption{MasterSet: "m", Username: "su", Password: "sp", TLSConfig: full.TLSConfig}
-	full.ClusterOption.ShardsRefreshInterval = time.Second
-	full.Dialer.Timeout = time.Second
-	o := valkeygo.ClientOption(full)
-	got := reflect.ValueOf(o)
-	for name := range strings.FieldsSeq(taken) {
-		switch f := value.FieldByName(name); f.Kind() {
-		case reflect.String, reflect.Int, reflect.Int64, reflect.Bool:
-			require.Equal(t, f.Interface(), got.FieldByName(name).Interface(), name)
-		default:
-		}
-	}
-	require.Equal(t, full.InitAddress, o.InitAddress)
-	require.Equal(t, "valkey.example", o.TLSConfig.ServerName)
-	require.Equal(t, []string{"m", "su", "sp", "valkey.example"},
-		[]string{o.Sentinel.MasterSet, o.Sentinel.Username, o.Sentinel.Password, o.Sentinel.TLSConfig.ServerName})
-	require.Equal(t, []time.Duration{time.Second, time.Second}, []time.Duration{o.ClusterOption.ShardsRefreshInterval, o.Dialer.Timeout})
-
-	for _, name := range []string{"ClusterOption", "Sentinel"} { // field by field: a field that one client alone has is no error of the compiler
-		for from, i := value.FieldByName(name), 0; i < from.NumField(); i++ {
+// requireSame compares values of types of two clients.
+func requireSame(t *testing.T, from, to reflect.Value, name string) {
+	t.Helper()
+	require.True(t, to.IsValid(), "%s: rueidis has no such field; carry it otherwise, or say why it is left out", name)
+	switch {
+	case from.Kind() == reflect.Struct && from.Type() != to.Type():
+		for i := range from.NumField() {
 			field := from.Type().Field(i).Name
-			switch f := from.Field(i); f.Kind() {
-			case reflect.String:
-				f.SetString(field)
-			case reflect.Int, reflect.Int64:
-				f.SetInt(7)
-			case reflect.Bool:
-				f.SetBool(true)
-			default:
-				continue
-			}
-			got := reflect.ValueOf(valkeygo.ClientOption(full)).FieldByName(name).FieldByName(field)
-			require.Equal(t, from.Field(i).Interface(), got.Interface(), field)
+			requireSame(t, from.Field(i), to.FieldByName(field), name+"."+field)
 		}
+	case from.Kind() == reflect.Func:
+		require.False(t, to.IsNil(), name)
+	case from.Type() == reflect.TypeFor[net.Dialer](): // with functions in it
+		require.Equal(t, from.FieldByName("Timeout").Interface(), to.FieldByName("Timeout").Interface(), name)
+		require.False(t, to.FieldByName("ControlContext").IsNil(), name)
+	default:
+		require.Equal(t, from.Interface(), to.Interface(), name)
 	}
+}
 
-	o = valkeygo.ClientOption(valkey.ClientOption{DialFn: func(addr string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
+// The functions are those of the service.
+func TestTheDialerOfTheServiceIsCalled(t *testing.T) {
+	t.Parallel()
+	o := valkeygo.ClientOption(valkey.ClientOption{DialFn: func(addr string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
 		return nil, errors.New("not at " + addr)
 	}})
 	_, err := o.DialFn("a:1", nil, nil)
