@@ -3,6 +3,7 @@
 package signalbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,8 +33,8 @@ import (
 //
 //	addr               another node of the cluster, or another sentinel, host:port
 //	db                 the number of the database, instead of the path
-//	dial_timeout       how long making a connection may take; 2s by default
-//	write_timeout      how long a silent connection counts as alive; 2s by default
+//	dial_timeout       how long making a connection may take, from 1ms to 24h; 2s by default
+//	write_timeout      how long a silent connection counts as alive, from 1ms to 24h; 2s by default
 //	protocol           2 or 3, the version of RESP; 3 by default
 //	client_name        the name of the connections on the server
 //	client_cache       only 0: signalbox caches nothing in the client
@@ -71,7 +72,8 @@ func ParseURL(url string) (rueidis.ClientOption, error) {
 // copy of o (see Tune), and makes a client of it, which Close closes. Modules goredis and valkeygo make such options of
 // those of other clients.
 //
-// It returns ErrBadOption if o names no server, or names something as no server accepts it. With ForceSingleClient, a node of
+// It returns ErrBadOption if o names no server, names something as no server accepts it, or has a number with which no
+// client works: such as a timeout that is negative, shorter than 1 ms or longer than 24 h. With ForceSingleClient, a node of
 // a cluster that has several is ErrUnsupported.
 func DialWith(ctx context.Context, o rueidis.ClientOption, options ...SessionOption) (*Session, error) {
 	switch {
@@ -80,7 +82,7 @@ func DialWith(ctx context.Context, o rueidis.ClientOption, options ...SessionOpt
 	case len(o.InitAddress) == 0:
 		return nil, fmt.Errorf("signalbox: dial: %w: InitAddress is empty: name a server, host:port", ErrBadOption)
 	}
-	if err := wire.CheckNames(&o); err != nil {
+	if err := cmp.Or(wire.CheckNames(&o), wire.CheckNumbers(&o)); err != nil {
 		return nil, fmt.Errorf("signalbox: dial: %w", err)
 	}
 	contact := wire.NewDialRecorder(&o)

@@ -21,6 +21,9 @@ var ErrRan = errors.New("signalbox: another scheduler runs or ran this tick of t
 // maxEarly is how long before its time a run may begin.
 const maxEarly = 500 * time.Millisecond
 
+// The bounds of a period.
+const minPeriod, maxPeriod = time.Millisecond, 365 * 24 * time.Hour
+
 // requestAgain is the pause before a scheduler that was busy is asked again to run a tick.
 const requestAgain = time.Second
 
@@ -42,7 +45,8 @@ var _ gocron.Locker = (*Locker)(nil)
 
 // NewLocker returns a Locker for jobs that are due at multiples of period, such as full minutes for
 // the five fields of a cron expression, and full seconds for six. Two ticks of one job must be at least a period apart.
-// It sends nothing. Jobs with different names are different jobs: use gocron.WithName.
+// It sends nothing. Jobs with different names are different jobs: use gocron.WithName. period is from 1 ms to a year;
+// with any other, Lock returns signalbox.ErrBadOption.
 //
 // A Locker does not learn from gocron for which time a run was scheduled, so it computes that from the
 // clock of the process: the multiple of period before the present time. A run may begin up to half a second
@@ -53,8 +57,8 @@ var _ gocron.Locker = (*Locker)(nil)
 // A DurationJob is due at multiples of its duration after the start of its process. With WithStartAt,
 // and a start that all processes round to the duration, its ticks are the same everywhere.
 //
-// The options are those of once.New. Outcomes are kept for ten periods, and at least ten minutes,
-// unless once.Keep says otherwise. A scheduler that is late by more runs the tick again.
+// The options are those of once.New. Outcomes are kept for ten periods, but at least ten minutes and at most
+// 30 days, unless once.Keep says otherwise. A scheduler that is late by more runs the tick again.
 func NewLocker(s *signalbox.Session, period time.Duration, options ...signalbox.LockOption) *Locker {
 	return &Locker{
 		session: s, period: period, options: options, now: time.Now,
@@ -69,8 +73,8 @@ func (l *Locker) WithNow(now func() time.Time) *Locker {
 	return l
 }
 
-// PeriodOf sets the period of one job, which is due at multiples of it: by default it is that of NewLocker. It must be
-// the same in all processes. Call it before the scheduler starts. It returns l.
+// PeriodOf sets the period of one job, which is due at multiples of it: by default it is that of NewLocker, whose bounds
+// it has. It must be the same in all processes. Call it before the scheduler starts. It returns l.
 func (l *Locker) PeriodOf(job string, period time.Duration) *Locker {
 	periods := maps.Clone(l.periods)
 	if periods == nil {
@@ -130,8 +134,8 @@ func (l *Locker) check(ctx context.Context, job string) (time.Duration, error) {
 	if !set {
 		period = l.period
 	}
-	if period <= 0 {
-		return 0, fmt.Errorf("%w: the period is %v: it must be positive", signalbox.ErrBadOption, period)
+	if period < minPeriod || period > maxPeriod {
+		return 0, fmt.Errorf("%w: the period is %v: it must be from %v to %v", signalbox.ErrBadOption, period, minPeriod, maxPeriod)
 	}
 	if j := l.find(job); j != nil && !set {
 		var err error

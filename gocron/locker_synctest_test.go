@@ -5,6 +5,7 @@ package gocron_test
 import (
 	"context"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -139,5 +140,32 @@ func TestLockReturnsWhatIsWrong(t *testing.T) {
 		require.ErrorIs(w, err, signalbox.ErrBadName)
 		_, err = sbgocron.NewLocker(s, time.Minute).Lock(nil, "job") //nolint:staticcheck // what is tested
 		require.ErrorIs(w, err, signalbox.ErrBadOption)
+	})
+}
+
+// A period or a clock that makes no sense is ErrBadOption, and one at its bounds works.
+func TestPeriodsHaveBounds(t *testing.T) {
+	t.Parallel()
+	const year = 365 * 24 * time.Hour
+	bubble(t, func(w *world) {
+		s := w.Session()
+		lock := func(l *sbgocron.Locker) error {
+			lock, err := l.Lock(w.Context(), "job")
+			if err == nil {
+				err = lock.Unlock(w.Context())
+			}
+			return err
+		}
+		for _, d := range []time.Duration{math.MinInt64, -1, 0, 1, time.Millisecond - 1, year + 1, math.MaxInt64} {
+			require.ErrorIs(t, lock(sbgocron.NewLocker(s, d)), signalbox.ErrBadOption, d)
+			require.ErrorIs(t, lock(sbgocron.NewLocker(s, time.Minute).PeriodOf("job", d)), signalbox.ErrBadOption, d)
+		}
+		for _, d := range []time.Duration{time.Millisecond, year} {
+			time.Sleep(time.Second) // another tick
+			require.NoError(t, lock(sbgocron.NewLocker(s, d)), d)
+		}
+		for _, at := range []time.Time{{}, time.Unix(math.MinInt64, 0), time.Unix(1<<40, 0), time.Unix(math.MaxInt64, math.MaxInt64)} {
+			require.ErrorIs(t, lock(sbgocron.NewLocker(s, time.Minute).WithNow(func() time.Time { return at })), signalbox.ErrBadOption, at)
+		}
 	})
 }

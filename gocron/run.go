@@ -61,7 +61,7 @@ func (l *Locker) begin(ctx context.Context, job string, tick time.Time, period t
 	// A job that runs is not ended with the context: its tick is stored when gocron calls Unlock.
 	waiting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	r.cancel = cancel
-	options := append([]signalbox.LockOption{once.Keep(min(max(10*period, 10*time.Minute), 30*24*time.Hour))}, l.options...)
+	options := append([]signalbox.LockOption{once.Keep(max(10*min(period, 3*24*time.Hour), 10*time.Minute))}, l.options...)
 	stop := context.AfterFunc(ctx, r.abandon)
 	go func() {
 		defer close(r.doEnded)

@@ -75,14 +75,16 @@ func (o *Once) forClaim(l *session.LockSettings) {
 //
 //	job.At(time.Now().Round(time.Minute)).Do(ctx, fn)
 //
-// This is right as long as no clock is wrong by half a period. The zero time is ErrBadOption.
+// This is right as long as no clock is wrong by half a period. The zero time is ErrBadOption, and so is one
+// before the year 1 or after the year 9999.
 func (o *Once) At(tick time.Time) *Once {
 	if o.root().CheckArgs() != nil {
 		return o
 	}
-	at := New(o.session, o.key+"@"+tick.UTC().Format(time.RFC3339Nano), o.options...)
-	if tick.IsZero() {
-		at.base.Err = fmt.Errorf("%w: the time of a tick is zero", errs.ErrBadOption)
+	tick = tick.UTC()
+	at := New(o.session, o.key+"@"+tick.Format(time.RFC3339Nano), o.options...)
+	if year := tick.Year(); tick.IsZero() || year < 1 || year > 9999 {
+		at.base.Err = fmt.Errorf("%w: the time of a tick is zero, or not of the years 1 to 9999", errs.ErrBadOption)
 	}
 	return at
 }

@@ -102,8 +102,11 @@ func distinct(names []string) ([]string, error) {
 // language: the first four bytes of the key's SHA-256, as a number with the greatest byte first, modulo n.
 // It panics if n is less than 1.
 func Index(key string, n int) int {
+	if n < 1 {
+		panic(fmt.Errorf("signalbox: shards.Index of %d shards: it must be 1 or more", n)) //nolint:forbidigo // as slices do
+	}
 	digest := sha256.Sum256([]byte(key))
-	return int(binary.BigEndian.Uint32(digest[:4]) % uint32(n)) //nolint:gosec // n is at most MaxShards
+	return int(uint64(binary.BigEndian.Uint32(digest[:4])) % uint64(n)) //nolint:gosec // less than n
 }
 
 // indexOf returns the index that a name of a shard of Count is, or -1.

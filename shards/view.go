@@ -111,7 +111,7 @@ func (v *View) Names() []string {
 	if v.named {
 		return slices.Sorted(maps.Keys(v.rows))
 	}
-	names := make([]string, v.Count)
+	names := make([]string, max(0, min(v.Count, MaxShards))) // of a View that a test made, too
 	for i := range names {
 		names[i] = strconv.Itoa(i)
 	}
@@ -132,7 +132,7 @@ func (v *View) Owner(name string) (ShardInfo, bool) {
 
 // OwnerOf returns the owner of the shard that a key belongs to, in a set of Count. It returns the zero ShardInfo if the set has names.
 func (v *View) OwnerOf(key string) ShardInfo {
-	if v == nil || v.named || v.Count == 0 {
+	if v == nil || v.named || v.Count < 1 {
 		return ShardInfo{}
 	}
 	o, _ := v.Owner(strconv.Itoa(Index(key, v.Count)))

@@ -130,10 +130,17 @@ func (k *Kit) run(command ...string) {
 	k.server.Server().Dispatch(server.NewPeer(bufio.NewWriter(io.Discard)), command)
 }
 
+// maxAdvance is how far Advance goes: longer than anything is kept.
+const maxAdvance = 31 * 24 * time.Hour
+
 // Advance lets d pass in a bubble of testing/synctest, for the server and for the code under test, and then waits until
-// every goroutine of the bubble is blocked. Outside of a bubble it fails the test: time cannot be moved there.
+// every goroutine of the bubble is blocked. d is from 0 to 31 days, since connections are probed each 10 s; any other fails
+// the test. Outside of a bubble it fails the test, too: time cannot be moved there.
 func (k *Kit) Advance(d time.Duration) {
 	k.tb.Helper()
+	if d < 0 || d > maxAdvance {
+		k.tb.Fatalf("signalboxtest: Advance(%v): it must be from 0 to %v", d, maxAdvance)
+	}
 	defer func() {
 		k.tb.Helper()
 		if reason := recover(); reason != nil {

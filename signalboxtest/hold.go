@@ -59,7 +59,7 @@ func Writing() HoldOption { return func(request *want) { request.kind = "rwlock"
 // Reading makes Hold hold a lock of package rwlock to read.
 func Reading() HoldOption { return func(request *want) { request.kind = "read" } }
 
-// Permits makes Hold hold n permits of a semaphore with that capacity.
+// Permits makes Hold hold n permits of a semaphore with that capacity. Numbers that semaphore.New and Acquire refuse fail the test.
 func Permits(n, capacity int) HoldOption {
 	return func(request *want) { *request = want{"permits", n, capacity} }
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -362,4 +363,17 @@ func TestAnHourPassesInABubble(t *testing.T) {
 		require.ErrorIs(t, err, signalbox.ErrNotHeld, "%v", holder)
 		require.False(t, errors.Is(lease.Unlock(), signalbox.ErrLost))
 	})
+}
+
+// Numbers that are too small or too large fail the test, and do not hang it.
+func TestNumbersOfTheKitHaveBounds(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{math.MinInt, -1, 0, 3, math.MaxInt} {
+		require.Contains(t, fatal(func(f *fakeT) { signalboxtest.New(f).Hold("a", signalboxtest.Permits(n, 2)) }), `Hold("a")`, n)
+		if n != 3 {
+			require.Contains(t, fatal(func(f *fakeT) { signalboxtest.New(f).Hold("a", signalboxtest.Permits(1, n)) }), signalbox.ErrBadOption.Error(), n)
+		}
+		require.Contains(t, fatal(func(f *fakeT) { signalboxtest.New(f).Advance(time.Duration(math.MaxInt64)) }), "from 0 to")
+		require.Contains(t, fatal(func(f *fakeT) { signalboxtest.New(f).Advance(-1) }), "from 0 to")
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math"
 	"net"
 	"net/url"
 	"slices"
@@ -167,15 +168,15 @@ func isAddress(_ *rueidis.ClientOption, value string) error {
 }
 
 func isDatabase(_ *rueidis.ClientOption, value string) error {
-	if n, err := strconv.Atoi(value); err != nil || n < 0 {
-		return errors.New("it must be a number of 0 or more")
+	if n, err := strconv.Atoi(value); err != nil || n < 0 || n > math.MaxInt32 {
+		return errors.New("it must be a number of 0 or more, as a server has them")
 	}
 	return nil
 }
 
 func isDuration(_ *rueidis.ClientOption, value string) error {
-	if d, err := time.ParseDuration(value); err != nil || d <= 0 {
-		return errors.New("it must be a duration of more than 0, such as 2s")
+	if d, err := time.ParseDuration(value); err != nil || d < leastTimeout || d > mostTimeout {
+		return errors.New("it must be a duration from 1ms to 24h, such as 2s")
 	}
 	return nil
 }
