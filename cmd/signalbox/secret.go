@@ -14,13 +14,14 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/redis/rueidis"
 )
 
 // secretFile is a file whose first line is a secret. It is read whenever the secret is needed, since secrets are rotated while a
 // command runs: a mounted one is replaced, a file of its own is written anew. While it is missing, empty, unreadable or too short,
-// as a file that is being written, the last good secret is used.
+// as a file that is being written, or if reading it hangs, as on a network that is away, the last good secret is used.
 type secretFile struct {
 	what    string // what it is, for people
 	path    string
@@ -29,19 +30,59 @@ type secretFile struct {
 
 	mu struct {
 		sync.Mutex
-		last string // the last good secret; "" before the first
-		once bool   // reports that the file is a pipe, which can be read once
+		last string      // the last good secret; "" before the first
+		once bool        // reports that the file is a pipe, which can be read once
+		read *secretRead // the read that has not returned, or nil
 	}
 }
 
+// secretRead is one read of a file.
+type secretRead struct {
+	pipe, done chan struct{} // closed when the file is known to be a pipe, and at the end of the read
+	line       string
+	regular    bool
+	err        error
+}
+
+// secretTimeout bounds the wait for a file, and is less than the time for a connection. A program may take its time to write to a pipe.
+const secretTimeout = time.Second
+
+var errSlow = fmt.Errorf("reading it takes longer than %v", secretTimeout)
+
+// readLocked reads the file by do, which is firstLine except in a test. At most one read is under way.
+func (f *secretFile) readLocked(do func(path string, isPipe func()) (string, bool, error)) (line string, regular bool, err error) {
+	r := f.mu.read
+	if r == nil {
+		r = &secretRead{pipe: make(chan struct{}), done: make(chan struct{})}
+		f.mu.read = r
+		go func() { // ends when the file system does
+			defer close(r.done)
+			r.line, r.regular, r.err = do(f.path, func() { close(r.pipe) })
+		}()
+	}
+	limit := time.NewTimer(secretTimeout)
+	defer limit.Stop()
+	select {
+	case <-r.done:
+	case <-r.pipe:
+		<-r.done
+	case <-limit.C:
+		return "", true, errSlow
+	}
+	f.mu.read = nil
+	return r.line, r.regular, r.err
+}
+
 // read returns the secret. It returns an error only if there was never a good one.
-func (f *secretFile) read() (string, error) {
+func (f *secretFile) read() (string, error) { return f.readBy(firstLine) }
+
+func (f *secretFile) readBy(do func(path string, isPipe func()) (string, bool, error)) (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.mu.once {
 		return f.mu.last, nil
 	}
-	secret, regular, err := firstLine(f.path)
+	secret, regular, err := f.readLocked(do)
 	if err == nil && len(secret) < f.least {
 		err = fmt.Errorf("it has %s, and needs %d or more", counted(len(secret), "character"), f.least)
 	}
@@ -59,12 +100,14 @@ func (f *secretFile) read() (string, error) {
 
 var errEmptySecret = errors.New("the file is empty")
 
-// firstLine returns the first line of a file, and whether the file can be read again.
-func firstLine(path string) (line string, regular bool, err error) {
+// firstLine returns the first line of a file, and whether the file can be read again. It calls isPipe before it reads a file that cannot.
+func firstLine(path string, isPipe func()) (line string, regular bool, err error) {
 	info, err := os.Stat(path) // before it is opened: opening a pipe waits for a writer
 	var text []byte
 	if err == nil {
-		regular = info.Mode().IsRegular()
+		if regular = info.Mode().IsRegular(); !regular {
+			isPipe()
+		}
 		text, err = os.ReadFile(path) //nolint:gosec // the caller names it
 	}
 	if err != nil {

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -56,6 +58,39 @@ func TestSecretFileKeepsTheLastGoodSecret(t *testing.T) {
 		require.Contains(t, lines[0], c.line)
 		require.NotContains(t, lines[0], c.secret)
 	}
+}
+
+// A file that hangs at reading costs a connection a second; then the last good secret is used, and one line names the file.
+func TestSecretFileThatHangsCostsASecond(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := newNotices(new(bytes.Buffer))
+		f := &secretFile{what: "password file", path: "/far/secret", notices: n}
+		hangs, line := make(chan struct{}), "first"
+		read := func() (string, error) {
+			return f.readBy(func(string, func()) (string, bool, error) {
+				<-hangs
+				return line, true, nil
+			})
+		}
+		_, err := read()
+		require.ErrorContains(t, err, `password file "/far/secret": reading it takes longer than 1s`)
+		close(hangs)
+		for hung, want := range []string{"first", "first", "first", "second"} {
+			if hung == 1 {
+				hangs, line = make(chan struct{}), "second"
+			}
+			if hung == 3 {
+				close(hangs)
+			}
+			begun := time.Now()
+			secret, err := read()
+			require.NoError(t, err)
+			require.Equal(t, want, secret)
+			require.LessOrEqual(t, time.Since(begun), time.Second)
+			require.Len(t, said(n), map[int]int{1: 1, 3: 1}[hung])
+		}
+	})
 }
 
 // A pipe, as of <(pass show redis), can be read once.

@@ -148,7 +148,7 @@ func (s *serverFlags) under() string {
 
 // dial connects to the server.
 func (s *serverFlags) dial(ctx context.Context) (*signalbox.Session, error) {
-	client, err := s.client()
+	client, err := s.client() //nolint:contextcheck // ParseURL has no context, and bounds the time of its files
 	if err != nil {
 		return nil, err
 	}

@@ -145,7 +145,7 @@ func (c *Connector) Dial(ctx context.Context, addr string, dialer *net.Dialer, c
 // connect makes a connection to the address, with what the files of the configuration say now. fault is why some of them cannot be
 // used as they are; an error contains it.
 func (e *endpoint) connect(ctx context.Context, dialer *net.Dialer, config *tls.Config) (inner net.Conn, fault, err error) {
-	config, fault = currentTLS(config)
+	config, fault = currentTLS(ctx, config)
 	e.report(FailureFiles, fault)
 	inner, err = e.connector.next(ctx, e.addr, dialer, config)
 	return inner, fault, withFault(err, fault)

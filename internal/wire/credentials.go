@@ -70,7 +70,7 @@ func (c *Connector) SetCredentials(o *rueidis.ClientOption) {
 	if o.AuthCredentialsFn == nil {
 		return
 	}
-	c.credentials = &credentials{o.AuthCredentialsFn, newBoundCalls("the function for credentials"), max(o.Dialer.Timeout, credentialsTimeout)}
+	c.credentials = &credentials{o.AuthCredentialsFn, newBoundCalls("the function for credentials", maxHung), max(o.Dialer.Timeout, credentialsTimeout)}
 	o.AuthCredentialsFn = c.credentialsFor
 	if o.Sentinel.MasterSet == "" {
 		return

@@ -3,6 +3,8 @@
 package wire
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -114,7 +116,9 @@ func check(o *rueidis.ClientOption, scheme string, query url.Values) error {
 	if o.TLSConfig == nil || !query.Has("ca") && !query.Has("cert") {
 		return nil
 	}
-	files, err := readTLSFiles(query.Get("ca"), query.Get("cert"), query.Get("key"))
+	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(o.Dialer.Timeout, credentialsTimeout))
+	defer cancel()
+	files, err := readTLSFiles(ctx, query.Get("ca"), query.Get("cert"), query.Get("key"))
 	if err == nil {
 		files.setIn(o.TLSConfig)
 	}

@@ -37,8 +37,9 @@ type boundCalls struct {
 	running chan struct{} // has an element for each call that has not returned
 }
 
-func newBoundCalls(what string) *boundCalls {
-	return &boundCalls{what, make(chan struct{}, maxHung)}
+// newBoundCalls returns a boundCalls. most bounds the calls that have not returned.
+func newBoundCalls(what string, most int) *boundCalls {
+	return &boundCalls{what, make(chan struct{}, most)}
 }
 
 // within calls a function of the service, and returns what it returns, or an error if it panics or if ctx ends before. What it
@@ -55,7 +56,7 @@ func within[T any](ctx context.Context, f *boundCalls, call func() (T, error), d
 	select {
 	case f.running <- struct{}{}:
 	default:
-		return none, failed("has not returned from its last %d calls", maxHung)
+		return none, failed("has not returned from earlier calls: %d", cap(f.running))
 	}
 	results := make(chan result, 1) // so that the goroutine ends without a reader
 	go func() {
@@ -94,7 +95,7 @@ func GuardedDialer(o *rueidis.ClientOption) DialFunc {
 	if next == nil {
 		return nil
 	}
-	calls := newBoundCalls("the dialer")
+	calls := newBoundCalls("the dialer", maxHung)
 	return func(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
 		made, err := within(ctx, calls, func() (net.Conn, error) { return next(ctx, addr, dialer, config) }, closeConn)
 		switch {

@@ -4,6 +4,7 @@ package wire
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -11,6 +12,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
 )
@@ -19,18 +21,33 @@ import (
 // runs. What they say is compared, and not their times: a link that is swapped may lead to a file of the same time.
 //
 // A file that cannot be read or is broken, and a certificate without its key, may be about to be replaced. Then connections use the
-// last good ones, and the reason is a failure.
+// last good ones, and the reason is a failure. Reading may hang, as on a network: it costs a connection a part of its time, and no
+// file is read again before its last read has returned.
 //
 // A tlsFiles is the session cache of the configuration in the client's options, so that a Connector recognises it there, whatever
 // dialer the client has. Each connection gets a configuration of its own from it, whose session cache is that of the generation of
 // the files: a short handshake shows and checks no certificate.
 type tlsFiles struct {
-	authorities, certificate, key string // the paths of the files; "" for no file
+	authorities, certificate, key *tlsReader // nil for no file
 
 	mu struct {
 		sync.Mutex
 		first, last *tlsGeneration // what the client's options have, and what connections use
 	}
+}
+
+// tlsReader reads one file. The lock of its tlsFiles is held while it is read.
+type tlsReader struct {
+	path  string
+	bytes func(path string) ([]byte, error) // os.ReadFile, except in a test
+	reads *boundCalls                       // one at a time
+}
+
+func newTLSReader(path string) *tlsReader {
+	if path == "" {
+		return nil
+	}
+	return &tlsReader{path, os.ReadFile, newBoundCalls("reading the file", 1)}
 }
 
 // tlsGeneration is what good files said at a time.
@@ -44,9 +61,9 @@ type tlsGeneration struct {
 }
 
 // readTLSFiles reads the files for the first time.
-func readTLSFiles(authorities, certificate, key string) (*tlsFiles, error) {
-	f := &tlsFiles{authorities: authorities, certificate: certificate, key: key}
-	first, err := f.read(&tlsGeneration{})
+func readTLSFiles(ctx context.Context, authorities, certificate, key string) (*tlsFiles, error) {
+	f := &tlsFiles{authorities: newTLSReader(authorities), certificate: newTLSReader(certificate), key: newTLSReader(key)}
+	first, err := f.read(ctx, &tlsGeneration{})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errs.ErrBadOption, err)
 	}
@@ -65,8 +82,11 @@ func (f *tlsFiles) Get(key string) (*tls.ClientSessionState, bool) { return f.mu
 // Put implements tls.ClientSessionCache.
 func (f *tlsFiles) Put(key string, state *tls.ClientSessionState) { f.mu.first.Put(key, state) }
 
-// currentTLS returns the configuration for a new connection, and why files of it cannot be used as they are.
-func currentTLS(config *tls.Config) (now *tls.Config, fault error) {
+// readShare is the part of the time for a connection that reading its files may take, and readTimeout what they may take without a limit.
+const readShare, readTimeout = 4, 500 * time.Millisecond
+
+// currentTLS returns the configuration for a new connection, and why files of it cannot be used as they are. It ends long before ctx.
+func currentTLS(ctx context.Context, config *tls.Config) (now *tls.Config, fault error) {
 	if config == nil {
 		return nil, nil
 	}
@@ -76,7 +96,13 @@ func currentTLS(config *tls.Config) (now *tls.Config, fault error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock() // of one generation at a time: connections are not made often
-	f.mu.last, fault = f.read(f.mu.last)
+	limit := readTimeout
+	if end, has := ctx.Deadline(); has {
+		limit = time.Until(end) / readShare
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	f.mu.last, fault = f.read(ctx, f.mu.last)
 	now = config.Clone()
 	now.ClientSessionCache = f.mu.last
 	if config.RootCAs == f.mu.first.trusted { // the program has not set others since
@@ -93,11 +119,12 @@ func isSameCertificate(a, b []tls.Certificate) bool {
 }
 
 // read returns what the files say now: last if that has not changed. What cannot be used stays as it is in last.
-func (f *tlsFiles) read(last *tlsGeneration) (now *tlsGeneration, fault error) {
+func (f *tlsFiles) read(ctx context.Context, last *tlsGeneration) (now *tlsGeneration, fault error) {
 	next, changed := *last, false
 	next.ClientSessionCache = tls.NewLRUClientSessionCache(0)
-	if f.authorities != "" {
-		text, err := readPEM(f.authorities)
+	authorities, certificateOf, keyOf := f.authorities.read(ctx), f.certificate.read(ctx), f.key.read(ctx)
+	if f.authorities != nil {
+		text, err := authorities()
 		if err == nil && !bytes.Equal(text, last.authoritiesText) {
 			if trusted := x509.NewCertPool(); trusted.AppendCertsFromPEM(text) {
 				next.authoritiesText, next.trusted, changed = text, trusted, true
@@ -109,9 +136,9 @@ func (f *tlsFiles) read(last *tlsGeneration) (now *tlsGeneration, fault error) {
 			fault = fmt.Errorf("the parameter ca: %w", err)
 		}
 	}
-	if f.certificate != "" {
-		certificate, err := readPEM(f.certificate)
-		key, keyErr := readPEM(f.key)
+	if f.certificate != nil {
+		certificate, err := certificateOf()
+		key, keyErr := keyOf()
 		if err = errs.Join(err, keyErr); err == nil && !(bytes.Equal(certificate, last.certificateText) && bytes.Equal(key, last.keyText)) {
 			var pair tls.Certificate
 			if pair, err = tls.X509KeyPair(certificate, key); err == nil {
@@ -128,20 +155,31 @@ func (f *tlsFiles) read(last *tlsGeneration) (now *tlsGeneration, fault error) {
 	return &next, fault
 }
 
-// readPEM reads a file. A block that has begun and does not end is an error: the file may be being written.
-func readPEM(file string) ([]byte, error) {
-	text, err := os.ReadFile(file) //nolint:gosec // the program names it
-	if err != nil {
-		return nil, unreadable(err)
+// read begins to read a file, and returns a function that returns its text. A block that has begun and does not end is an error: the
+// file may be being written.
+func (f *tlsReader) read(ctx context.Context) func() ([]byte, error) {
+	if f == nil {
+		return nil
 	}
-	rest := text
-	for block := new(pem.Block); block != nil; {
-		block, rest = pem.Decode(rest)
+	var text []byte
+	var err error
+	var reading sync.WaitGroup
+	reading.Go(func() { // ends with ctx
+		text, err = within(ctx, f.reads, func() ([]byte, error) { return f.bytes(f.path) }, func([]byte) {})
+	})
+	return func() ([]byte, error) {
+		if reading.Wait(); err != nil {
+			return nil, unreadable(err)
+		}
+		rest := text
+		for block := new(pem.Block); block != nil; {
+			block, rest = pem.Decode(rest)
+		}
+		if bytes.Contains(rest, []byte("-----BEGIN")) {
+			return nil, errors.New("the file ends inside a block of PEM")
+		}
+		return text, nil
 	}
-	if bytes.Contains(rest, []byte("-----BEGIN")) {
-		return nil, errors.New("the file ends inside a block of PEM")
-	}
-	return text, nil
 }
 
 // faultError is the reason why a connection cannot be made, while files cannot be used as they are, which may be why.
