@@ -58,6 +58,13 @@ const (
 	graceShare   = 3 // --grace is at most this share of the lease: renewals need the rest
 )
 
+// The limits of --lease, which are those of signalbox.WithRenewedLease, and of --min.
+const (
+	shortestLease = 100 * time.Millisecond
+	longestLease  = 24 * time.Hour
+	longestMin    = 30 * 24 * time.Hour
+)
+
 // runFlags are the flags of run.
 type runFlags struct {
 	server *serverFlags
@@ -98,8 +105,8 @@ func newRun(s *serverFlags) *cobra.Command {
 	flags.IntVarP(&f.permits, "permits", "n", 1, "acquire `n` permits; needs --capacity")
 	flags.BoolVar(&f.shared, "shared", false, "acquire the read-write lock NAME to read")
 	flags.BoolVar(&f.exclusive, "exclusive", false, "acquire the read-write lock NAME to write")
-	durationVar(flags, &f.min, "min", 0, "hold the lock for at least this long, and do not end before")
-	durationVar(flags, &f.lease, "lease", defaultLease, "how long the lock outlives this host if it dies")
+	durationVar(flags, &f.min, "min", 0, "hold the lock for at least this long, 720h at most, and do not end before")
+	durationVar(flags, &f.lease, "lease", defaultLease, "how long the lock outlives this host if it dies, from 100ms to 24h")
 	durationVar(flags, &f.grace, "grace", defaultGrace, "how long COMMAND has between SIGTERM and SIGKILL; at most a third of --lease")
 	cmd.RunE = s.with(f.run)
 	return cmd
@@ -123,8 +130,10 @@ func (f *runFlags) check(cmd *cobra.Command, args []string) error {
 		return badUsage("--capacity, --shared and --exclusive exclude each other")
 	case flags.Changed("capacity") && f.permits > f.capacity:
 		return badUsage("-n %d is more than --capacity %d", f.permits, f.capacity)
-	case f.min < 0:
-		return badUsage("--min is negative")
+	case f.min < 0 || f.min > longestMin:
+		return badUsage("--min %v: it must be from 0 to %v", f.min, longestMin)
+	case f.lease < shortestLease || f.lease > longestLease:
+		return badUsage("--lease %v: it must be from %v to %v", f.lease, shortestLease, longestLease)
 	case f.grace < 0 || f.grace > f.lease/graceShare:
 		return badUsage("--grace %v: it must be from 0 to a third of --lease %v", f.grace, f.lease)
 	}

@@ -43,6 +43,9 @@ const codeElsewhere = 75
 // youngest is the age from which on a member has its whole lease, and youngGrace the third of the lease of one that has just joined.
 const youngest, youngGrace = 12 * time.Second, time.Second
 
+// longestDrain is the limit of --drain: the shard has no other owner for as long.
+const longestDrain = 24 * time.Hour
+
 // shardsServeFlags are the flags of shards serve.
 type shardsServeFlags struct {
 	server *serverFlags
@@ -75,11 +78,11 @@ func newShardsServe(s *serverFlags) *cobra.Command {
 	flags.IntVar(&f.count, "count", 0, "the group has `n` shards")
 	flags.StringArrayVar(&f.names, "shard", nil, "`name` of a shard; can be repeated")
 	flags.StringVar(&f.value, "value", "", "what observers read of this member, such as its `address`")
-	flags.IntVar(&f.weight, "weight", 1, "the part of this member, beside the weights of the others")
+	flags.IntVar(&f.weight, "weight", 1, "the part of this member, beside the weights of the others, from 1 to 1000")
 	flags.IntVar(&f.limit, "limit", shards.MaxShards, "the most shards, and programs, of this member")
-	durationVar(flags, &f.lease, "lease", shards.DefaultLease, "how long the shards outlive this host if it dies")
+	durationVar(flags, &f.lease, "lease", shards.DefaultLease, "how long the shards outlive this host if it dies, from 5s to 24h")
 	durationVar(flags, &f.grace, "grace", defaultGrace, "how long COMMAND has between SIGTERM and SIGKILL if the lease ends; at most a third of --lease")
-	durationVar(flags, &f.drain, "drain", defaultDrain, "the same if the shard moves, or signalbox ends")
+	durationVar(flags, &f.drain, "drain", defaultDrain, "the same if the shard moves, or signalbox ends; at most 24h")
 	cmd.RunE = s.with(f.run)
 	return cmd
 }
@@ -96,10 +99,12 @@ func (f *shardsServeFlags) check(cmd *cobra.Command, args []string) (err error) 
 	switch {
 	case flags.Changed("count") == flags.Changed("shard"):
 		return badUsage("serve needs --count, or --shard for each shard")
+	case f.lease < shards.MinLease || f.lease > longestLease:
+		return badUsage("--lease %v: it must be from %v to %v", f.lease, shards.MinLease, longestLease)
 	case f.grace < 0 || f.grace > f.lease/graceShare:
 		return badUsage("--grace %v: it must be from 0 to a third of --lease %v", f.grace, f.lease)
-	case f.drain < 0:
-		return badUsage("--drain is negative")
+	case f.drain < 0 || f.drain > longestDrain:
+		return badUsage("--drain %v: it must be from 0 to %v", f.drain, longestDrain)
 	}
 	return nil
 }
