@@ -142,11 +142,11 @@ func WithFixedLease(life time.Duration) LockOption {
 // confirm that they have the lock. If fewer do, the lock is released and the call returns
 // ErrNotReplicated at once: it may be tried again. A failover to a replica that confirmed does not
 // grant the lock twice. It is no consensus: a replica that did not confirm may be the one that is
-// promoted, so n should be more than half of the replicas.
+// promoted, so n should be more than half of the replicas. n is from 1 to 100, timeout from 1 ms to 60 s and
+// shorter than the lease, which counts from before the acquire was sent. By default no replica is waited for.
 //
-// Only the acquire waits. Renewals, entering again and handing over inside the process do not. n is
-// from 1 to 100, timeout from 1 ms to 60 s and shorter than the lease, which counts from before the
-// acquire was sent. While it waits it takes a connection of its own. It needs the right to WAIT.
+// Only the acquire waits. Renewals, entering again and handing over inside the process do not. While it waits it
+// takes a connection of its own. It needs the right to WAIT.
 func WithReplicas(n int, timeout time.Duration) LockOption {
 	return session.Option(session.WaitReplicas, session.CheckReplicas(n, timeout), func(l *session.LockSettings) {
 		l.Replicas = session.Replicas{Count: n, Wait: timeout}

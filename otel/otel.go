@@ -25,12 +25,14 @@ type settings struct {
 	names        bool
 }
 
-// WithWaitBuckets sets the boundaries of the wait histogram, in seconds. The default is from 0.5 ms to 60 s.
+// WithWaitBuckets sets the boundaries of the wait histogram, in seconds. They are finite numbers that
+// rise; the default is from 0.5 ms to 60 s.
 func WithWaitBuckets(boundaries ...float64) Option {
 	return func(s *settings) { s.waits = slices.Clone(boundaries) }
 }
 
-// WithHoldBuckets sets the boundaries of the hold histogram, in seconds. The default is from 1 ms to an hour.
+// WithHoldBuckets sets the boundaries of the hold histogram, in seconds. They are finite numbers that
+// rise; the default is from 1 ms to an hour.
 func WithHoldBuckets(boundaries ...float64) Option {
 	return func(s *settings) { s.holds = slices.Clone(boundaries) }
 }

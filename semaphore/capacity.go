@@ -53,7 +53,7 @@ func (s *Semaphore) usage(ctx context.Context) (capacity, used int64, err error)
 	return capacity, reply.Int(2), nil
 }
 
-// SetCapacity sets how many permits there are, for all processes. If the number grows, this call
+// SetCapacity sets how many permits there are, for all processes, from 1 to MaxPermits. If the number grows, this call
 // grants permits to waiters. If it shrinks, no holder loses a permit: more may be held than there
 // are, and none is granted until enough were released. A waiter for more than the new number gets
 // ErrCapacity, and does not delay those behind it.

@@ -17,7 +17,7 @@ type Permits struct {
 	n         int
 }
 
-// Permits returns n permits as a lock. One multilock acquires permits of a semaphore once.
+// Permits returns n permits, 1 or more, as a lock. One multilock acquires permits of a semaphore once.
 func (s *Semaphore) Permits(n int) Permits { return Permits{s, n} }
 
 // Lock is Acquire. If ctx carries a lease of the semaphore, of any number of permits, Lock enters it

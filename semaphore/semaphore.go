@@ -52,7 +52,7 @@ func Plain() signalbox.LockOption {
 	return session.Option(session.Plain, nil, func(l *session.LockSettings) { l.Plain = true })
 }
 
-// New returns the semaphore name of the session. capacity is the number of permits to begin with.
+// New returns the semaphore name of the session. capacity is the number of permits to begin with, from 1 to MaxPermits.
 // The first acquire stores it on the server. From then on the server's number applies, which
 // SetCapacity changes. The server forgets it a minute after the last use
 // (signalbox.WithTokenFloor), or an hour after it if SetCapacity set it. So a deployment that
@@ -101,7 +101,7 @@ func checkCapacity(n int) error {
 // sends nothing.
 func (s *Semaphore) Check() error { return s.root().Check() }
 
-// Acquire acquires n permits, all at once. It blocks until it has them or ctx ends. Waiters are served
+// Acquire acquires n permits, 1 or more, all at once. It blocks until it has them or ctx ends. Waiters are served
 // in the order in which they asked, however few permits a later one wants. The exception: a session
 // hands permits to its own goroutines first, for at most 20 ms at a time; see the package doc. ctx
 // bounds the waiting, not the hold: the lease does not end with ctx. A waiter that leaves and asks

@@ -94,7 +94,8 @@ func DrainLimit(d time.Duration) signalbox.LockOption {
 }
 
 // Retry sets for how long Run pauses before it calls a function again that has returned: from least, after the
-// first error in a row, to most. It doubles with each error. After nil it is least. 100 ms and 30 s by default.
+// first error in a row, to most. It doubles with each error. After nil it is least. 100 ms and 30 s by default. Both are
+// from 1 ms to 24 h, and most is no less than least.
 func Retry(least, most time.Duration) signalbox.LockOption {
 	return func(l *session.LockSettings) {
 		l.Give(session.Retry)

@@ -117,9 +117,9 @@ func (s *syncer) step(send func(wire.Call) (wire.Reply, bool, error)) (whole boo
 	return false, nil
 }
 
-// Resize changes the number of shards of a group of Count to n, and returns when it is changed. Every shard is asked for, with
-// ErrResized, and no new shard is granted before all old ones are released: so a key never has two owners. If
-// ctx ends before that, the change continues. The count of New does not undo it: see Set.
+// Resize changes the number of shards of a group of Count to n, from 1 to MaxShards, and returns when it is changed. Every
+// shard is asked for, with ErrResized, and no new shard is granted before all old ones are released: so a key never has two
+// owners. If ctx ends before that, the change continues. The count of New does not undo it: see Set.
 func (g *Group) Resize(ctx context.Context, n int) error {
 	return g.root().Explain("resize", g.resize(ctx, n))
 }
