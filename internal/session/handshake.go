@@ -29,6 +29,7 @@ type handshakes struct {
 	cancel context.CancelFunc
 
 	versions atomic.Uint64 // what wire.VersionChanges returned before the last hello that succeeded, and first when the session was made
+	ofNodes  atomic.Uint64 // what wire.VersionChangesAt returned then for the session's servers
 }
 
 func (h *handshakes) init() {
@@ -69,7 +70,17 @@ func (s *Session) HandshakeInCluster(ctx context.Context, key string) {
 // isGreeted reports whether a handshake has succeeded, and no server has named another version since. An older one may have taken
 // over the address.
 func (s *Session) isGreeted() bool {
-	return s.Clock.Known() && s.handshakes.versions.Load() == wire.VersionChanges()
+	changes := wire.VersionChanges()
+	switch h := &s.handshakes; {
+	case !s.Clock.Known():
+		return false
+	case h.versions.Load() == changes:
+	case h.ofNodes.Load() != wire.VersionChangesAt(s.client.Nodes()):
+		return false
+	default: // it was the server of another session
+		h.versions.Store(changes)
+	}
+	return true
 }
 
 // hello asks the server for its time and more.
@@ -77,7 +88,7 @@ func (s *Session) hello(key string) error {
 	if s.isGreeted() {
 		return nil // a call ended after the caller read the clock and before it joined
 	}
-	versions := wire.VersionChanges()
+	versions, ofNodes := wire.VersionChanges(), wire.VersionChangesAt(s.client.Nodes())
 	reply, err := s.Runner.Run(s.handshakes.ctx, wire.Call{Script: scripts.SessionHello, Keys: []string{key}})
 	switch {
 	case err != nil && s.handshakes.ctx.Err() != nil:
@@ -95,6 +106,7 @@ func (s *Session) hello(key string) error {
 	}
 	s.warnOfEviction(reply.Text(2), reply.Text(3)) // before the time is known: callers then pass Handshake, and may call Close
 	s.Clock.Observe(s.Runner.Slot(key), reply.Stamp(1), clock.Now())
+	s.handshakes.ofNodes.Store(ofNodes) // first: versions says that this is known
 	s.handshakes.versions.Store(versions)
 	return nil
 }

@@ -199,11 +199,22 @@ func EndedConnections(addr string) uint64 { return endedAt(addr).Load() }
 var (
 	versions       sync.Map
 	versionChanges atomic.Uint64
+	changesAt      sync.Map // how often the server of each address did, as *atomic.Uint64
 )
 
 // VersionChanges returns a number that changes when an address leads to a server of another version than before. What a session
 // has learnt of its server by then may be over.
 func VersionChanges() uint64 { return versionChanges.Load() }
+
+// VersionChangesAt is VersionChanges for the addresses of one client, and costs more.
+func VersionChangesAt[V any](nodes map[string]V) (n uint64) {
+	for addr := range nodes {
+		if changes, known := changesAt.Load(addr); known {
+			n += changes.(*atomic.Uint64).Load() //nolint:errcheck,forcetypeassert // it has nothing else
+		}
+	}
+	return n
+}
 
 // noteVersion records the version in a reply to HELLO.
 func (e *endpoint) noteVersion(hello []byte) {
@@ -214,6 +225,8 @@ func (e *endpoint) noteVersion(hello []byte) {
 		return
 	}
 	if before, known := versions.Swap(e.addr, string(version)); known && before != string(version) {
+		changes, _ := changesAt.LoadOrStore(e.addr, new(atomic.Uint64))
+		changes.(*atomic.Uint64).Add(1) //nolint:errcheck,forcetypeassert // it has nothing else
 		versionChanges.Add(1)
 	}
 }

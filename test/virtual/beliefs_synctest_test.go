@@ -5,6 +5,7 @@ package virtual_test
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"maps"
@@ -487,5 +488,36 @@ func TestAnOlderServerThatTakesOverIsNamed(t *testing.T) {
 		a.moved.Store(false)
 		lasting(nil)
 		require.NoError(f, try())
+	})
+}
+
+// A session asks nothing because the server of another session has another version.
+func TestTheVersionOfAnotherServerCostsNothing(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(f *fixture) {
+		s, _, end := f.session(f.T)
+		defer end()
+		require.NoError(f, locked(f.Context(), s))
+		time.Sleep(time.Minute) // the lock's key and its subscription are gone
+		before := f.scripts.Load()
+		require.NoError(f, locked(f.Context(), s))
+		usual := f.scripts.Load() - before
+		o := &outside{movingAddress: f.movingAddress()}
+		o.over = func(conn net.Conn, _ *miniredis.Miniredis, _ *tls.Config) (net.Conn, error) {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			return &sayingConn{conn, o.hello}, nil
+		}
+		o.change(nil)
+		o.moved.Store(true)
+		defer o.end()
+		other := o.session(nil, quiet)
+		require.NoError(f, locked(f.Context(), other))
+		o.restart(func() { o.change(nil, "8.4.0", "8.6.1") })
+		time.Sleep(time.Minute)
+		require.NoError(f, locked(f.Context(), other))
+		before = f.scripts.Load()
+		require.NoError(f, locked(f.Context(), s))
+		require.Equal(f, usual, f.scripts.Load()-before)
 	})
 }
