@@ -157,15 +157,15 @@ func (f *tlsFiles) read(ctx context.Context, last *tlsGeneration) (now *tlsGener
 
 // read begins to read a file, and returns a function that returns its text. A block that has begun and does not end is an error: the
 // file may be being written.
-func (f *tlsReader) read(ctx context.Context) func() ([]byte, error) {
-	if f == nil {
+func (r *tlsReader) read(ctx context.Context) func() ([]byte, error) {
+	if r == nil {
 		return nil
 	}
 	var text []byte
 	var err error
 	var reading sync.WaitGroup
 	reading.Go(func() { // ends with ctx
-		text, err = within(ctx, f.reads, func() ([]byte, error) { return f.bytes(f.path) }, func([]byte) {})
+		text, err = within(ctx, r.reads, func() ([]byte, error) { return r.bytes(r.path) }, func([]byte) {})
 	})
 	return func() ([]byte, error) {
 		if reading.Wait(); err != nil {
