@@ -166,7 +166,7 @@ func (c *Connector) endpoint(addr string) *endpoint {
 	defer c.mu.Unlock()
 	e := c.mu.endpoints[addr]
 	if e == nil {
-		e = &endpoint{connector: c, addr: addr, conns: make(map[*conn]struct{}), limit: new(attemptLimit), endedCount: endedAt(addr)}
+		e = &endpoint{connector: c, addr: addr, conns: make(map[*conn]struct{}), unreplaced: make(map[*conn]int), limit: new(attemptLimit), endedCount: endedAt(addr)}
 		if c.options.Sentinels {
 			e.limit = &c.sentinelLimit
 		}
@@ -248,9 +248,9 @@ type endpoint struct {
 
 	redirectedAt time.Time // when connections were left last because of a redirection
 
-	acceptedAt  time.Time // the time of the last accepted connection; zero if an attempt has failed since
-	failures    int       // the failures since a stable connection
-	unreplaced  int       // the attempts to replace a connection that failed since one succeeded, or since a connection was accepted
+	acceptedAt  time.Time     // the time of the last accepted connection; zero if an attempt has failed since
+	failures    int           // the failures since a stable connection
+	unreplaced  map[*conn]int // the failed attempts to replace an open connection, since it was made or replaced
 	lasting     [failureKinds]error
 	nextAttempt time.Time // the time from which the next attempt may be made
 	lastErr     error     // the last failure
@@ -279,6 +279,17 @@ func (e *endpoint) awaitAttempt() error {
 	c.mu.Unlock()
 	time.Sleep(pause) //nolint:forbidigo // at most 2*longestPause, which nothing can shorten
 	return nil
+}
+
+// awaitReplacement blocks until an attempt to replace a connection may be made, for as long as others wait, and reports false if ctx
+// ends first. It is no failure of the attempt that others wait.
+func (e *endpoint) awaitReplacement(ctx context.Context) bool {
+	for e.awaitAttempt() != nil {
+		if !Sleep(ctx, longestPause+rand.N(longestPause), nil) {
+			return false
+		}
+	}
+	return ctx.Err() == nil
 }
 
 // pauseLocked returns the pause before the next attempt.
@@ -325,9 +336,14 @@ func (e *endpoint) recordAccepted() {
 	c := e.connector
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	e.recordAcceptedLocked()
+}
+
+func (e *endpoint) recordAcceptedLocked() {
 	e.acceptedAt, e.nextAttempt = time.Now(), time.Time{}
-	e.unreplaced = 0
-	e.reportLocked(FailureReplacement, nil)
+	if len(e.unreplaced) == 0 { // an older connection may still be one that cannot be replaced
+		e.reportLocked(FailureReplacement, nil)
+	}
 }
 
 // giveUpAll gives up all connections to the address, since its server is not the right one. by is the connection that found out.
@@ -388,6 +404,7 @@ func (e *endpoint) recordClosed(c *conn) {
 	defer connector.mu.Unlock()
 	_, open := e.conns[c]
 	delete(e.conns, c)
+	delete(e.unreplaced, c)
 	switch {
 	case !open || accepted:
 	case refusal != "":

@@ -78,22 +78,27 @@ func (e *endpoint) reportLocked(kind FailureKind, reason error) {
 // unreplacedTimes is how many attempts in a row to replace a connection have to fail to be a failure.
 const unreplacedTimes = 2
 
-// replaced records the outcome of an attempt to replace a connection.
-func (e *endpoint) replaced(err error) {
+// replaced records the outcome of an attempt to replace a connection. It counts as an attempt to connect.
+func (e *endpoint) replaced(c *conn, err error) {
 	e.connector.mu.Lock()
 	defer e.connector.mu.Unlock()
+	if _, open := e.conns[c]; !open {
+		return
+	}
 	var failed *credentialsError
 	if errors.As(err, &failed) {
+		e.recordFailureLocked(err)
 		e.reportLocked(FailureCredentials, failed)
 		return
 	}
 	e.reportLocked(FailureCredentials, nil)
 	if err == nil {
-		e.unreplaced = 0
-		e.reportLocked(FailureReplacement, nil)
+		delete(e.unreplaced, c)
+		e.recordAcceptedLocked()
 		return
 	}
-	if e.unreplaced++; e.unreplaced >= unreplacedTimes {
+	e.recordFailureLocked(err)
+	if e.unreplaced[c]++; e.unreplaced[c] >= unreplacedTimes {
 		e.reportLocked(FailureReplacement, err)
 	}
 }

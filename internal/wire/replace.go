@@ -86,21 +86,18 @@ func (c *conn) restartAgeLocked() {
 // the first connection serves for another age: what was refused may be accepted then.
 func (c *conn) connectNext() bool {
 	e := c.endpoint
-	if e.isFailing() {
-		return false
-	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	c.mu.Lock()
 	c.mu.cancelNext = cancel
 	ended, requests := c.mu.endErr != nil, c.mu.greeting.requests()
 	c.mu.Unlock()
-	if ended {
+	if ended || !e.awaitReplacement(ctx) {
 		return false
 	}
 	err := c.makeNext(ctx, requests)
 	if ctx.Err() == nil {
-		e.replaced(err)
+		e.replaced(c, err)
 	}
 	return err == nil
 }
@@ -169,14 +166,6 @@ func (c *conn) replace() {
 	c.setTimerLocked(c.endpoint.connector.maxAge())
 	c.mu.Unlock()
 	_ = old.Close()
-}
-
-// isFailing reports whether the last attempt to connect to the address failed.
-func (e *endpoint) isFailing() bool {
-	e.connector.mu.Lock()
-	defer e.connector.mu.Unlock()
-	e.forgetFailuresLocked(time.Now())
-	return e.failures > 0
 }
 
 // setRemote records the host to which the address leads.

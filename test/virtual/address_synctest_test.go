@@ -3,6 +3,7 @@
 package virtual_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -166,4 +168,82 @@ func (a *movingAddress) requireServed(s *signalbox.Session) {
 		return nil
 	})
 	require.ErrorIs(a, err, context.Canceled)
+}
+
+// P10: an attempt to connect that failed, also each attempt to subscribe, keeps no session at a former primary: its connection for
+// calls is replaced at its age. What cannot be replaced is logged once, and its end.
+func TestFailedAttemptsStopNoFollowing(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		muted  bool          // the address ends each connection that subscribes
+		idle   time.Duration // from when the connection for messages ends, and no other can be made
+		used   time.Duration // then, still without another connection
+		logged int           // how often the log says that connections are not replaced, and that they are again
+	}{
+		"no messages":                      {muted: true},
+		"a blip, and nobody listens again": {idle: 10 * time.Second, logged: 1},
+		"no other connection can be made":  {used: time.Minute, logged: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(f *fixture) {
+				a := f.movingAddress()
+				defer func() {
+					for _, end := range slices.Backward(f.ends) {
+						end()
+					}
+				}()
+				if c.muted {
+					a.over = func(conn net.Conn, _ *miniredis.Miniredis, _ *tls.Config) (net.Conn, error) {
+						return mutedConn{conn}, nil
+					}
+				}
+				logger, lines := logged()
+				s := a.session(nil, signalbox.WithLogger(logger))
+				held, err := reentrant.New(s, "held").Lock(f.Context())
+				require.NoError(f, err)
+				used := func(d time.Duration) {
+					for until := time.Now().Add(d); time.Now().Before(until); time.Sleep(200 * time.Millisecond) {
+						require.NoError(f, locked(f.Context(), s))
+					}
+				}
+				used(2 * time.Second)
+				if !c.muted {
+					a.links[0].refuses.Store(true)
+					a.links[0].breakSubscriptions()
+					time.Sleep(700 * time.Millisecond)
+				}
+				require.NoError(f, held.Unlock())
+				time.Sleep(c.idle)
+				used(c.used)
+				a.links[0].refuses.Store(false)
+				used(10 * time.Second)
+				a.failOver(false)
+				other, err := reentrant.New(a.session(nil, quiet), "a").Lock(f.Context())
+				require.NoError(f, err)
+				time.Sleep(5 * time.Second)
+				_, err = reentrant.New(s, "b").TryLock(f.Context()) // its connection is old
+				require.NoError(f, err)
+				time.Sleep(time.Second)
+				_, err = reentrant.New(s, "a").TryLock(f.Context())
+				require.ErrorIs(f, err, signalbox.ErrHeld)
+				require.NoError(f, other.Unlock())
+				synctest.Wait()
+				for _, part := range replaced {
+					require.Equal(f, c.logged, strings.Count(lines.String(), part), lines.String())
+				}
+			})
+		})
+	}
+}
+
+// mutedConn is a connection that ends when the client subscribes on it.
+type mutedConn struct{ net.Conn }
+
+// Write implements net.Conn.
+func (c mutedConn) Write(b []byte) (int, error) {
+	if bytes.Contains(b, []byte("\r\nSUBSCRIBE\r\n")) {
+		_ = c.Close()
+	}
+	return c.Conn.Write(b)
 }
