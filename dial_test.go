@@ -72,6 +72,11 @@ func TestDialWithRefusesWhatNoServerHas(t *testing.T) {
 	_, err := signalbox.DialWith(nil, rueidis.ClientOption{InitAddress: []string{"127.0.0.1:1"}}) //nolint:staticcheck // nil is tested
 	require.ErrorIs(t, err, signalbox.ErrBadOption)
 	at := func(address string) rueidis.ClientOption { return rueidis.ClientOption{InitAddress: []string{address}} }
+	byDialer := func(addresses ...string) rueidis.ClientOption {
+		return rueidis.ClientOption{InitAddress: addresses, DialCtxFn: func(_ context.Context, address string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			return nil, errors.New(address + ": was called")
+		}}
+	}
 	named := func(name, sentinel string) rueidis.ClientOption {
 		o := at("127.0.0.1:1")
 		o.ClientName, o.Sentinel.ClientName = name, sentinel
@@ -82,11 +87,17 @@ func TestDialWithRefusesWhatNoServerHas(t *testing.T) {
 		text    string
 	}{
 		{rueidis.ClientOption{}, "InitAddress is empty"},
-		{at("127.0.0.1"), `InitAddress, "127.0.0.1", is not host:port`},
+		{at("127.0.0.1"), "address 1 of 1: it is not host:port"},
 		{at("127.0.0.1:"), "is not host:port"},
 		{at("127.0.0.1:0"), "is not host:port"},
 		{at("127.0.0.1:99999"), "is not host:port"},
-		{at("redis://:zecret@127.0.0.1:1"), "a URL is for Dial"},
+		{at("zecret,127.0.0.1:1"), "is not host:port"},
+		{at("redis://:zecret@127.0.0.1:1"), "it is a URL: give it to signalbox.Dial"},
+		{byDialer("redis://:zecret@127.0.0.1:1"), "it is a URL: give it to signalbox.Dial"},
+		{at("shop.example:6380,password=zecret=,ssl=True"), "it has an = or an @"},
+		{at("shop.example,password=zecret:6380"), "it has an = or an @"},
+		{byDialer("127.0.0.1:1", "shop.example:6380,password=zecret"), "address 2 of 2: it has an = or an @"},
+		{byDialer("zecret@127.0.0.1:1"), "it has an = or an @"},
 		{named("my service", ""), "ClientName (client_name in a URL) has a blank"},
 		{named("", "a\nb"), "Sentinel.ClientName"},
 	} {
@@ -94,6 +105,18 @@ func TestDialWithRefusesWhatNoServerHas(t *testing.T) {
 		require.ErrorIs(t, err, signalbox.ErrBadOption, c.text)
 		require.ErrorContains(t, err, c.text)
 		require.NotContains(t, err.Error(), "zecret")
+		if c.options.DialCtxFn == nil {
+			continue
+		}
+		signalbox.Tune(&c.options)
+		_, err = rueidis.NewClient(c.options)
+		require.ErrorIs(t, err, signalbox.ErrBadOption, c.text)
+		require.NotContains(t, err.Error(), "zecret")
+	}
+	for _, name := range []string{"primary", "/run/user@1/a=b", "./a=b", "@signalbox/test"} { // a dialer knows what these are
+		_, err := signalbox.DialWith(t.Context(), byDialer(name))
+		require.NotErrorIs(t, err, signalbox.ErrBadOption)
+		require.ErrorContains(t, err, "was called")
 	}
 }
 

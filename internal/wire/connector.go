@@ -111,6 +111,9 @@ func (c *Connector) Dial(ctx context.Context, addr string, dialer *net.Dialer, c
 	if c.options.PlainSecret && config == nil { // to a sentinel: for the servers there is a configuration
 		return nil, &connectError{errPlainSecret}
 	}
+	if fault := mistakenName(addr); fault != "" { // of a client that DialWith did not make; others would quote the address
+		return nil, &connectError{fmt.Errorf("%w: an address in InitAddress: %s", errs.ErrBadOption, fault)}
+	}
 	// The call that starts to connect does so for all calls that come meanwhile: the end of its context is not theirs.
 	ctx = context.WithoutCancel(ctx)
 	e := c.endpoint(addr)

@@ -20,27 +20,49 @@ func CheckNames(o *rueidis.ClientOption) error {
 			return fmt.Errorf("%w: %s (client_name in a URL) has a blank, or a character that is not ASCII: servers refuse such a name", errs.ErrBadOption, option)
 		}
 	}
-	if o.DialCtxFn != nil || o.DialFn != nil { // which knows what its addresses mean
-		return nil
-	}
-	for _, address := range o.InitAddress {
-		if _, port, err := net.SplitHostPort(address); err != nil || !isPort(port) {
-			return fmt.Errorf("%w: an address in InitAddress%s is not host:port; a URL is for Dial", errs.ErrBadOption, quotedAddress(address))
+	hasDialer := o.DialCtxFn != nil || o.DialFn != nil // which knows what its addresses mean
+	for i, address := range o.InitAddress {
+		fault := mistakenName(address)
+		if !hasDialer {
+			fault = addressFault(address)
+		}
+		if fault != "" {
+			return fmt.Errorf("%w: address %d of %d: %s", errs.ErrBadOption, i+1, len(o.InitAddress), fault)
 		}
 	}
 	return nil
+}
+
+const notHostPort = "it is not host:port, with a port from 1 to 65535"
+
+// addressFault says what is wrong with an address to which no connection can be made, or "". It quotes none of it, since a text in
+// the wrong place may be one with a password.
+func addressFault(address string) string {
+	host, port, err := net.SplitHostPort(address)
+	switch fault := mistakenName(address); {
+	case fault != "":
+		return fault
+	case err != nil, !isPort(port), strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || strings.ContainsRune(",;/", r) }):
+		return notHostPort
+	}
+	return ""
+}
+
+// mistakenName says that what stands for an address is what the settings of another client have instead, or "". No dialer can mean
+// it: it is no path, which may have any character, and no name of a host. An @ in front is a socket without a file.
+func mistakenName(address string) string {
+	switch {
+	case strings.HasPrefix(address, "/"), strings.HasPrefix(address, "."):
+	case strings.Contains(address, "://"):
+		return "it is a URL: give it to signalbox.Dial, or host:port alone here"
+	case strings.ContainsAny(strings.TrimPrefix(address, "@"), "=@"):
+		return "it has an = or an @: give host:port alone; user, password and TLS are options of their own"
+	}
+	return ""
 }
 
 // isPort reports whether connections can be made to a port: a number of 1 or more, or the name of a service.
 func isPort(port string) bool {
 	number, err := net.LookupPort("tcp", port)
 	return err == nil && number > 0
-}
-
-// quotedAddress returns an address for an error, without what may be a password.
-func quotedAddress(address string) string {
-	if strings.Contains(address, "@") {
-		return ""
-	}
-	return fmt.Sprintf(", %.100q,", address)
 }
