@@ -48,8 +48,9 @@ import (
 //	sentinel_password  the password at the sentinels
 //
 // The parameters skip_verify, server_name, ca, cert and key need rediss://, and also apply to
-// sentinels. Files are read again for each connection. If a parameter is unknown, or has no effect
-// in that URL, Dial returns ErrBadOption. Errors never contain the password.
+// sentinels. Files are read again for each connection. If the URL has no host, or a parameter is
+// unknown, has no value, or has no effect in that URL, Dial returns ErrBadOption. Errors never
+// contain the password.
 func Dial(ctx context.Context, url string, options ...SessionOption) (*Session, error) {
 	o, err := wire.ParseURL(url)
 	if err != nil {

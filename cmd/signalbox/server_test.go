@@ -64,6 +64,8 @@ func TestBadInputIsOneLineAndExitCode2(t *testing.T) {
 		"--prefix a{ wait a":              "not valid",
 		"--redis redis://h?frob=1 wait a": "frob",
 		"--redis http://h wait a":         "redis://",
+		"--redis redis:db:6379 wait a":    "no // behind its scheme",
+		"--redis redis://:6379 wait a":    "no host",
 		"--ca /nowhere wait a":            "rediss://",
 		"--password-file /nowhere wait a": "no such file",
 	} {

@@ -43,7 +43,7 @@ type parameter struct {
 // ParseURL returns the options for the URL address of signalbox.Dial. It refuses what it does not know, which
 // rueidis.ParseURL ignores, and has parameters that rueidis.ParseURL lacks.
 //
-//  1. Every parameter has an effect, or is ErrBadOption by its name.
+//  1. Every part and every parameter has a value and an effect, or is ErrBadOption by its name.
 //  2. No error contains a value of the URL, so no password, even if the password is not escaped.
 func ParseURL(address string) (rueidis.ClientOption, error) {
 	if strings.TrimSpace(address) == "" {
@@ -64,6 +64,9 @@ func ParseURL(address string) (rueidis.ClientOption, error) {
 	if query.Has("db") && strings.Trim(u.Path, "/") != "" && u.Scheme != "unix" {
 		return refuse("the URL names a database in its path and as the parameter db")
 	}
+	if err := checkHost(u); err != nil {
+		return rueidis.ClientOption{}, err
+	}
 	o, malformed := rueidis.ParseURL(address)
 	if err := check(&o, u.Scheme, query); err != nil { // first: it names the parameter
 		return rueidis.ClientOption{}, err
@@ -77,7 +80,40 @@ func ParseURL(address string) (rueidis.ClientOption, error) {
 		}
 		o.Sentinel.TLSConfig = o.TLSConfig.Clone()
 	}
+	if err := CheckNames(&o); err != nil {
+		return rueidis.ClientOption{}, err
+	}
 	return o, nil
+}
+
+// checkHost returns an error if a URL does not say what to connect to. rueidis.ParseURL would connect to this host, which excludes
+// no other one: a variable of the environment is not set, or the text between scheme and host is not //.
+func checkHost(u *url.URL) error {
+	const variable = ": if it comes from an environment variable, that is not set"
+	why := ""
+	switch {
+	case !slices.Contains([]string{"redis", "rediss", "valkey", "valkeys", "unix"}, u.Scheme):
+		return nil // rueidis.ParseURL refuses it
+	case u.Scheme == "unix" && (u.Opaque != "" || u.Host != ""):
+		why = "a unix:// URL names a path from the root and no host: write three slashes, unix:///path, or unix://user:password@/path"
+	case u.Scheme == "unix" && strings.Trim(u.Path, "/ ") == "":
+		why = "the URL has no path" + variable
+	case u.Scheme == "unix":
+	case u.Opaque != "":
+		why = "the URL has no // behind its scheme: write redis://[user:password@]host[:port][/db]"
+	case u.Hostname() == "":
+		why = "the URL has no host" + variable + "; a server on this host is redis://localhost"
+	case strings.HasSuffix(u.Host, ":"):
+		why = "the URL has a colon and no port behind its host" + variable + "; without the colon the port is 6379"
+	default:
+		if fault := addressFault(net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "6379"))); fault != "" {
+			why = "host and port of the URL: " + fault + "; further addresses are parameters addr"
+		}
+	}
+	if why == "" {
+		return nil
+	}
+	return fmt.Errorf("%w: %s", errs.ErrBadOption, why)
 }
 
 // escapes says how to write what ends a user or a password in a URL.
@@ -105,6 +141,9 @@ func check(o *rueidis.ClientOption, scheme string, query url.Values) error {
 			return fmt.Errorf("%w: the parameter %s is for sentinels: it needs master_set", errs.ErrBadOption, name)
 		}
 		for _, value := range values {
+			if strings.TrimSpace(value) == "" {
+				return fmt.Errorf("%w: the parameter %s has no value: if it comes from an environment variable, that is not set", errs.ErrBadOption, name)
+			}
 			if err := p.set(o, value); err != nil {
 				return fmt.Errorf("%w: the parameter %s: %w", errs.ErrBadOption, name, err)
 			}
@@ -129,9 +168,6 @@ func check(o *rueidis.ClientOption, scheme string, query url.Values) error {
 // always returned.
 func sorted[V any](byName map[string]V) []string { return slices.Sorted(maps.Keys(byName)) }
 
-// errEmpty says that a parameter has no value.
-var errEmpty = errors.New("it has no value")
-
 // parameters are all parameters. The doc of signalbox.Dial lists them; a test compares the two.
 //
 //nolint:gochecknoglobals // a constant table
@@ -141,32 +177,32 @@ var parameters = map[string]parameter{
 	"dial_timeout":  {always, false, isDuration},
 	"write_timeout": {always, false, isDuration},
 	"protocol":      {always, false, oneOf("2", "3")},
-	"client_name":   {always, false, isThere},
+	"client_name":   {always, false, isText},
 	"client_cache":  {always, false, oneOf("0")},
 	"max_retries":   {always, false, oneOf("0")},
 
-	"skip_verify": {overTLS, false, isSwitch},
+	"skip_verify": {overTLS, false, oneOf("true", "false", "1", "0")},
 	"server_name": {overTLS, false, setServerName},
-	"ca":          {overTLS, false, isThere}, // read by readTLSFiles
-	"cert":        {overTLS, false, isThere},
-	"key":         {overTLS, false, isThere},
+	"ca":          {overTLS, false, isText}, // read by readTLSFiles
+	"cert":        {overTLS, false, isText},
+	"key":         {overTLS, false, isText},
 
-	"master_set":        {overTCP, false, isThere},
+	"master_set":        {overTCP, false, isText},
 	"sentinel_username": {sentinels, false, setSentinelUser},
 	"sentinel_password": {sentinels, false, setSentinelPassword},
 }
 
-func isThere(_ *rueidis.ClientOption, value string) error {
-	if value == "" {
-		return errEmpty
-	}
-	return nil
-}
+// isText accepts every value: check refuses those that are empty.
+func isText(*rueidis.ClientOption, string) error { return nil }
 
 // isAddress requires both parts: rueidis.ParseURL uses the URL's own host if one is missing.
 func isAddress(_ *rueidis.ClientOption, value string) error {
-	if host, port, err := net.SplitHostPort(value); err != nil || host == "" || port == "" {
-		return errors.New("it must be host:port")
+	fault := addressFault(value)
+	if host, _, _ := net.SplitHostPort(value); fault == "" && host == "" {
+		fault = notHostPort
+	}
+	if fault != "" {
+		return errors.New(fault)
 	}
 	return nil
 }
@@ -185,13 +221,6 @@ func isDuration(_ *rueidis.ClientOption, value string) error {
 	return nil
 }
 
-func isSwitch(_ *rueidis.ClientOption, value string) error {
-	if _, err := strconv.ParseBool(value); err != nil && value != "" {
-		return errors.New("it must be true or false")
-	}
-	return nil
-}
-
 // oneOf accepts the values to which rueidis.ParseURL gives a meaning.
 func oneOf(values ...string) func(*rueidis.ClientOption, string) error {
 	return func(_ *rueidis.ClientOption, value string) error {
@@ -206,7 +235,7 @@ func setServerName(o *rueidis.ClientOption, value string) error {
 	if o.TLSConfig != nil {
 		o.TLSConfig.ServerName = value
 	}
-	return isThere(o, value)
+	return nil
 }
 
 // unreadable returns err without the path in it, which is a value of the URL.
@@ -220,10 +249,10 @@ func unreadable(err error) error {
 
 func setSentinelUser(o *rueidis.ClientOption, value string) error {
 	o.Sentinel.Username = value
-	return isThere(o, value)
+	return nil
 }
 
 func setSentinelPassword(o *rueidis.ClientOption, value string) error {
 	o.Sentinel.Password = value
-	return isThere(o, value)
+	return nil
 }

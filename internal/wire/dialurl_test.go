@@ -48,7 +48,7 @@ func TestParseReadsEveryPart(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"/run/redis.sock"}, o.InitAddress)
 	require.Equal(t, 2, o.SelectDB)
-	o, err = ParseURL("valkey://")
+	o, err = ParseURL("valkey://localhost")
 	require.NoError(t, err)
 	require.Equal(t, []string{"localhost:6379"}, o.InitAddress)
 }
@@ -58,7 +58,7 @@ func TestParseReadsCertificates(t *testing.T) {
 	t.Parallel()
 	certificate, key := certificateFiles(t)
 	files := "&ca=" + url.QueryEscape(certificate) + "&cert=" + url.QueryEscape(certificate) + "&key=" + url.QueryEscape(key)
-	o, err := ParseURL("rediss://one?skip_verify" + files)
+	o, err := ParseURL("rediss://one?skip_verify=true" + files)
 	require.NoError(t, err)
 	require.True(t, o.TLSConfig.InsecureSkipVerify)
 	require.Equal(t, "one", o.TLSConfig.ServerName)
@@ -113,6 +113,10 @@ func TestParseRefusesWhatItWouldIgnore(t *testing.T) {
 		"redis://h?db=":                             "parameter db",
 		"redis://h?addr=":                           "parameter addr",
 		"redis://h?addr=two":                        "host:port",
+		"redis://h?addr=two:70000":                  "host:port",
+		"redis://h?addr=two:1,three:1":              "host:port",
+		"redis://h?addr=two:1,password=zecret":      "parameter addr: it has an =",
+		"redis://h?addr=redis://two:1":              "parameter addr: it is a URL",
 		"redis://h?addr=:6379":                      "host:port",
 		"redis://h?dial_timeout=3":                  "dial_timeout",
 		"redis://h?dial_timeout=0s":                 "dial_timeout",
@@ -129,6 +133,8 @@ func TestParseRefusesWhatItWouldIgnore(t *testing.T) {
 		"redis://h?skip_verify=true":                "skip_verify is for rediss",
 		"redis://h?ca=x":                            "ca is for rediss",
 		"rediss://h?skip_verify=maybe":              "skip_verify",
+		"rediss://h?skip_verify=t":                  "skip_verify: it can only be true or false or 1 or 0",
+		"redis://h?client_name=a%20b":               "client_name in a URL",
 		"rediss://h?ca=":                            "parameter ca",
 		"rediss://h?ca=/nowhere":                    "parameter ca: the file cannot be read",
 		"rediss://h?ca=dialurl.go":                  "no certificate",
@@ -148,6 +154,62 @@ func TestParseRefusesWhatItWouldIgnore(t *testing.T) {
 		require.ErrorContains(t, err, says, address)
 		require.NotContains(t, err.Error(), "\n")
 		require.NotContains(t, err.Error(), "nowhere", "a path is a value of the URL")
+	}
+}
+
+// A URL that does not say what to connect to is refused: a lock on this host excludes no other one.
+func TestParseRefusesAURLWithoutItsHost(t *testing.T) {
+	t.Parallel()
+	const variable = "environment variable"
+	for address, says := range map[string]string{
+		"redis:db.example.com:6379":               "no // behind its scheme",
+		"redis:user:zecret@db.example.com:6379/0": "no // behind its scheme",
+		"rediss:db":                   "no // behind its scheme",
+		"valkey:db?addr=h:1":          "no // behind its scheme",
+		"valkeys:":                    variable,
+		"redis:":                      variable,
+		"redis:/db/0":                 variable,
+		"redis:///0":                  variable,
+		"redis://":                    variable,
+		"redis://:6379":               variable,
+		"redis://user:zecret@:6379/0": variable,
+		"redis://user:zecret@":        variable,
+		"redis://?addr=h:1":           variable,
+		"redis://h:":                  "a colon and no port",
+		"redis://u:zecret@h:/0":       "a colon and no port",
+		"redis://h:0":                 "host:port",
+		"redis://h:70000":             "host:port",
+		"redis://h1,h2:1":             "parameters addr",
+		"redis://h1=zecret:1":         "it has an =",
+		"unix:":                       "no path",
+		"unix:run/redis.sock":         "three slashes",
+		"unix://run/redis/redis.sock": "three slashes",
+		"unix://user:zecret@localhost/run/redis.sock": "three slashes",
+		"unix://":                  "no path",
+		"unix:///":                 "no path",
+		"unix://user:zecret@?db=1": "no path",
+	} {
+		o, err := ParseURL(address)
+		require.ErrorIs(t, err, errs.ErrBadOption, address)
+		require.ErrorContains(t, err, says, address)
+		require.NotContains(t, err.Error(), "zecret", address)
+		require.Empty(t, o.InitAddress)
+	}
+}
+
+// A parameter without a value does not get the meaning that rueidis.ParseURL gives it: the variable behind it may not be set.
+func TestParseRefusesEveryParameterWithoutAValue(t *testing.T) {
+	t.Parallel()
+	for name, p := range parameters {
+		address := "rediss://h?"
+		if p.scope == sentinels {
+			address += "master_set=m&"
+		}
+		for _, empty := range []string{name, name + "=", name + "=%20"} {
+			_, err := ParseURL(address + empty)
+			require.ErrorIs(t, err, errs.ErrBadOption, empty)
+			require.ErrorContains(t, err, "the parameter "+name+" has no value")
+		}
 	}
 }
 
