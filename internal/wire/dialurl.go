@@ -74,10 +74,12 @@ func ParseURL(address string) (rueidis.ClientOption, error) {
 	if malformed != nil || o.SelectDB < 0 {
 		return refuse("the URL is not of the form redis://[user:password@]host[:port][/db], rediss:// with TLS, or unix:///path" + escapes)
 	}
-	if o.TLSConfig != nil && o.Sentinel.MasterSet != "" {
-		if !query.Has("server_name") {
-			o.TLSConfig.ServerName = "" // each of several hosts has a name of its own
-		}
+	if o.TLSConfig != nil && !query.Has("server_name") {
+		// rueidis.ParseURL sets the first host's. Without a name, each certificate is checked for the host that is dialled: also for
+		// other nodes of the URL, those that a cluster or sentinels name, and those of a redirection.
+		o.TLSConfig.ServerName = ""
+	}
+	if o.Sentinel.MasterSet != "" {
 		o.Sentinel.TLSConfig = o.TLSConfig.Clone()
 	}
 	if err := CheckNames(&o); err != nil {

@@ -61,7 +61,7 @@ func TestParseReadsCertificates(t *testing.T) {
 	o, err := ParseURL("rediss://one?skip_verify=true" + files)
 	require.NoError(t, err)
 	require.True(t, o.TLSConfig.InsecureSkipVerify)
-	require.Equal(t, "one", o.TLSConfig.ServerName)
+	require.Empty(t, o.TLSConfig.ServerName, "a node that the cluster names has its own")
 	require.NotNil(t, o.TLSConfig.RootCAs)
 	require.Len(t, o.TLSConfig.Certificates, 1)
 
@@ -73,6 +73,12 @@ func TestParseReadsCertificates(t *testing.T) {
 		require.True(t, o.TLSConfig.RootCAs.Equal(c.TLSConfig.RootCAs))
 		require.Len(t, c.TLSConfig.Certificates, 1)
 	}
+	o, err = ParseURL("rediss://one?addr=two:6379")
+	require.NoError(t, err)
+	require.Empty(t, o.TLSConfig.ServerName)
+	o, err = ParseURL("rediss://one?addr=two:6379&server_name=all")
+	require.NoError(t, err)
+	require.Equal(t, "all", o.TLSConfig.ServerName)
 	o, err = ParseURL("valkeys://one?master_set=main&server_name=all")
 	require.NoError(t, err)
 	require.Equal(t, "all", o.TLSConfig.ServerName)
