@@ -11,6 +11,7 @@ local TICKET_LENGTH = 42 -- id and mode
 local WEIGHT_END = 51 -- a semaphore's ticket: id, and weight as 10 digits
 local NUMBER_LENGTH = 20 -- the number of a heartbeat
 local MAX_LABEL = 64 -- the longest label
+local MAX_TAIL = 73 -- the longest label, and the longest life of a hold behind it
 
 -- Positions in the value of a holder key: 'sb1' and kind, stamp, id, mode, mark, label.
 local STAMP_START = 5
@@ -53,7 +54,7 @@ local RECORD_NUMBER_END = 61
 -- How long keys are kept.
 local GRACE_MS = 15000 -- a key outlives its hold by this: more than between two polls of a waiter
 local QUEUE_TTL_MS = 600000 -- a queue, and what a lost mark is remembered for
-local MAX_LEASE_MS = 86400000 -- the longest lease: a day
+local NOTED_LIFE_MS = 30000 -- a hold that was given a longer life says so
 local FENCE_TTL_MS = 86400000 -- the fence of a redlock
 local EPOCH_TTL_MS = 604800000 -- the epoch of a redlock's server: a week
 local RESIZED_TTL_MS = 3600000 -- a semaphore whose capacity was set, at the least

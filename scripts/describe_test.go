@@ -69,7 +69,7 @@ func TestAKeyThatIsNoLocksIsNotDescribed(t *testing.T) {
 	t.Parallel()
 	for name, value := range map[string]string{
 		"Foreign": "hello", "Empty": "", "OtherLayout": "sb2q" + votedFor(ours, noon, "")[4:], "ReleasedAndMore": "sb1-" + votedFor(ours, noon, "")[4:],
-		"CutShort": "sb1q" + digits(noon) + ours, "TooLong": "sb1q" + digits(noon) + ours + unmarked + strings.Repeat("x", 65),
+		"CutShort": "sb1q" + digits(noon) + ours, "TooLong": "sb1q" + digits(noon) + ours + unmarked + strings.Repeat("x", 74),
 		"Long": strings.Repeat("x", 100), "ReleasedCutShort": released(noon)[:19],
 	} {
 		t.Run(name, func(t *testing.T) {

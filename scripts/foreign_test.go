@@ -35,7 +35,7 @@ var foreign = map[string]struct {
 	"OtherLayout":  {[]any{"SET", "", "sb2q" + digits(noon) + ours}, "?"},
 	"CutShort":     {[]any{"SET", "", "sb1q" + digits(noon) + we}, "?"},
 	"Unmarked":     {[]any{"SET", "", "sb1q" + digits(noon) + theirs}, "?"},
-	"TooLong":      {[]any{"SET", "", votedFor(theirs, noon, they) + strings.Repeat("x", 65-len(label))}, "?"},
+	"TooLong":      {[]any{"SET", "", votedFor(theirs, noon, they) + strings.Repeat("x", 74-len(label))}, "?"},
 	"FloorAndMore": {[]any{"SET", "", released(noon) + "x"}, "?"},
 	"OtherKind":    {[]any{"SET", "", "sb1l" + digits(noon) + ours}, "l"},
 	"ReadWrite":    {[]any{"ZADD", "", -1, "sb1w", noon, theirs}, "w"},

@@ -173,7 +173,7 @@ func TestAHeaderListsEveryReturn(t *testing.T) {
 
 var called = regexp.MustCompile(`redis\.p?call\(([^()]*(?:\([^()]*\)[^()]*)*)\)`)
 
-var functionOfKey = regexp.MustCompile(`(?:key_ends\(|lengthen_key\(|pcall\(lengthen_key, )(\w+)`)
+var functionOfKey = regexp.MustCompile(`(?:key_ends\(|(?:lengthen_key|note_life|raise)[(]|pcall\((?:lengthen_key|note_life), )(\w+)`)
 
 func TestNoKeyIsBuiltInsideAScript(t *testing.T) {
 	t.Parallel()

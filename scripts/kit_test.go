@@ -32,7 +32,7 @@ const headroom int64 = 100_000
 
 const (
 	// lease is long enough for any test, in milliseconds.
-	lease = 60_000
+	lease = 30_000
 	// floorLife is for how long the floor of the tokens outlives a release, and keepMS the same as the scripts take it.
 	floorLife = 90 * time.Second
 	keepMS    = "90000"

@@ -183,8 +183,8 @@ func TestCommandsOfTheCommonPathsOfALock(t *testing.T) {
 				return q.commands(scripts.LockHeartbeat, q.heartbeatKeys(), q.heartbeatArgs(we, noon)...)
 			}, "TIME MGET EXISTS HMGET HSET",
 		},
-		"Renew": {func(q *queued) { q.has(ours); q.queues(theirs) }, func(q *queued) any {
-			return q.commands(scripts.HolderRenew, q.all[:1], ours+turnMode, 2*lease)
+		"Renew": {func(q *queued) { q.has(ours); q.queues(theirs); q.clock += second }, func(q *queued) any {
+			return q.commands(scripts.HolderRenew, q.all[:1], ours+turnMode, lease)
 		}, "GET PEXPIRE"},
 	} {
 		t.Run(name, func(t *testing.T) {

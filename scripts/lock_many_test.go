@@ -176,7 +176,7 @@ func TestDescribeAndRenewOfALock(t *testing.T) {
 	q.queues(ours)
 	q.drops(theirs)
 	require.Equal(t, []any{int64(0)}, q.alone(scripts.HolderDescribe), "it is free for the queue")
-	for _, value := range []string{idleSays(noon)[:62], lockSays(ours+turnMode, noon, "-") + strings.Repeat("x", 65-len(label))} {
+	for _, value := range []string{idleSays(noon)[:62], lockSays(ours+turnMode, noon, "-") + strings.Repeat("x", 74-len(label))} {
 		q.set(value, time.Minute)
 		require.Equal(t, []any{int64(-2), "?"}, q.alone(scripts.HolderDescribe))
 		require.Equal(t, []any{int64(-2), "?"}, q.tries(ours))

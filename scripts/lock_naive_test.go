@@ -44,6 +44,20 @@ func (nl *naiveLock) left(k naiveKey) int64 {
 	return (k.ends - nl.millis()) * 1000
 }
 
+// bounded is the holder key as it is now, for a call that reads how long the hold lasts: one that would last longer than
+// any was given ends sooner, since the clock was set back.
+func (nl *naiveLock) bounded() naiveKey {
+	k := nl.seen()
+	if k.hold != "" {
+		longest := int64(longestLife / 1000)
+		if k.isMarked {
+			longest += keeps.Milliseconds()
+		}
+		nl.key.ends = min(k.ends, nl.millis()+longest)
+	}
+	return nl.seen()
+}
+
 // floor is that of the next hold: behind the whole block of a hold that ended by itself.
 func (nl *naiveLock) floor(k naiveKey) int64 {
 	if k.hold != "" && nl.left(k) == 0 {
@@ -154,7 +168,7 @@ func (nl *naiveLock) handOff(caller string, floor int64) (chosen, number string)
 
 // enter replies as the script does; a try has no number.
 func (nl *naiveLock) enter(hold, number string) []any {
-	k, queues, now := nl.seen(), number != "", digits(nl.now)
+	k, queues, now := nl.bounded(), number != "", digits(nl.now)
 	left, floor, isEmpty := nl.left(k), nl.floor(k), len(nl.tickets) == 0
 	switch {
 	case k.hold == "" && !k.isMarked:
@@ -206,6 +220,9 @@ func (nl *naiveLock) grantTo(session, chosen, number string) string {
 
 func (nl *naiveLock) leave(hold string) []any {
 	k, now, had := nl.seen(), digits(nl.now), nl.remove(hold)
+	if k.hold != hold {
+		k = nl.bounded()
+	}
 	switch {
 	case k.hold == hold && !k.isMarked:
 		nl.frees(k.stamp)
@@ -233,7 +250,7 @@ func (nl *naiveLock) leaveAlone(hold string) []any {
 }
 
 func (nl *naiveLock) poll(session, number string, holds []string) []any {
-	k, states := nl.seen(), ""
+	k, states := nl.bounded(), ""
 	for _, hold := range holds {
 		states += map[bool]string{true: "1", false: "0"}[nl.has(hold)]
 	}
@@ -266,6 +283,9 @@ func (nl *naiveLock) poll(session, number string, holds []string) []any {
 func (nl *naiveLock) requeue(old, fresh, number string, notAfter int64) []any {
 	k, now, had, late := nl.seen(), digits(nl.now), int64(0), nl.now > notAfter
 	nl.remove(old)
+	if k.hold != old {
+		k = nl.bounded()
+	}
 	if k.hold == old {
 		had, k.hold = 1, ""
 		switch {

@@ -155,7 +155,7 @@ func TestOneBadKeySpoilsNoKeep(t *testing.T) {
 	f.server.MustDo(t, "RPUSH", list, "x")
 	f.server.MustDo(t, "SET", foreign, "x")
 	replies, err := f.tryKeys(scripts.LockKeep, []string{list, f.key, foreign, lost, f.key, f.key, f.key},
-		hold, 60_000, hold, 60_000, hold, 60_000, hold, 60_000, hold, -1, hold, "x", hold, strings.Repeat("9", 16))
+		hold, lease, hold, lease, hold, lease, hold, lease, hold, -1, hold, "x", hold, strings.Repeat("9", 16))
 	require.NoError(t, err)
 	require.Equal(t, []any{int64(0), int64(1), int64(0), int64(0), int64(-8), int64(-8), int64(-8)}, replies)
 	require.Equal(t, lockSays(hold, noon, "-"), f.value())

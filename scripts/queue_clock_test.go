@@ -3,10 +3,16 @@
 package scripts_test
 
 import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/scripts"
 )
 
 const hour = 3600 * second
@@ -64,7 +70,7 @@ func TestAWritersLifeFromBeforeTheClockWasSetBackIsNotBelieved(t *testing.T) {
 	require.False(t, r.isOpen(ours), "a heartbeat makes it credible again")
 }
 
-// P1, P8: a hold lasts as long as it did by a clock that is set back, whatever comes.
+// P1, P6: if the clock was set back, a hold lasts for the longest life that it was given, from the next request on.
 func TestAClockThatIsSetBackEndsNoHold(t *testing.T) {
 	t.Parallel()
 	eachQueue(t, func(q *queued) {
@@ -74,7 +80,7 @@ func TestAClockThatIsSetBackEndsNoHold(t *testing.T) {
 		q.polls(they, theirs)
 		require.Equal(q, int64(1), q.renews(ours, time.Second))
 		q.polls(we, ours)
-		require.Equal(q, noon+lease*1000, q.held()[ours])
+		require.Equal(q, q.clock+lease*1000, q.held()[ours])
 	})
 }
 
@@ -105,4 +111,197 @@ func TestTheMemoryOfTheDeadIsNotBelievedWhereTheClockWasSetBack(t *testing.T) {
 			require.Equal(t, theirs, p.passes(ours))
 		})
 	}
+}
+
+// steps are how far the server's clock is set in the tests of steps.
+var steps = []int64{0, 100 * second, -100 * second, 7200 * second, -7200 * second}
+
+// waitsWithin polls each second until hold has the lock, within most.
+func (q *queued) waitsWithin(session, hold string, most int64) {
+	q.Helper()
+	for passed := int64(0); ; passed += second {
+		q.polls(session, hold)
+		if _, has := q.held()[hold]; has {
+			return
+		}
+		require.Less(q, passed, most, "it waits for too long")
+		q.clock += second
+	}
+}
+
+// heldBy checks that hold has the lock, and no other.
+func (q *queued) heldBy(hold string) {
+	q.Helper()
+	require.Equal(q, []string{hold}, slices.Collect(maps.Keys(q.held())))
+}
+
+// P1, P3, P6: whatever the step of the server's clock, a lock whose holder is dead is acquired one lease later at most, one
+// that a dead waiter was granted one life later, and one whose holder renews it after the release. Tokens rise.
+func TestAStepOfTheClockCostsOneLease(t *testing.T) {
+	t.Parallel()
+	const long = 2 * time.Minute // longer than what no hold notes
+	for name, follows := range map[string]func(q *queued, step int64){
+		"DeadHolder": func(q *queued, step int64) {
+			q.has(ours)
+			q.queues(theirs)
+			q.clock += step
+			q.waitsWithin(they, theirs, lease*1000+second)
+		},
+		"DeadHolderOfALongLease": func(q *queued, step int64) {
+			q.has(ours)
+			require.Equal(q, int64(1), q.renews(ours, long))
+			q.queues(theirs)
+			q.clock += step
+			q.waitsWithin(they, theirs, long.Microseconds()+second)
+		},
+		"DeadWaiterWasGranted": func(q *queued, step int64) {
+			q.has(ours)
+			q.queues(holdOf("z"), theirs)
+			q.leaves(ours)
+			q.clock += step
+			q.waitsWithin(they, theirs, longestLife+second)
+		},
+		"RenewingHolder": func(q *queued, step int64) {
+			q.has(ours)
+			require.Equal(q, int64(1), q.renews(ours, long))
+			q.queues(theirs)
+			if q.clock += step; step > 0 {
+				q.waitsWithin(they, theirs, long.Microseconds()) // keys end early: guarantees.md has the exception
+				return
+			}
+			for passed := range 300 {
+				if passed%40 == 30 {
+					require.Equal(q, int64(1), q.renews(ours, long))
+				}
+				q.polls(they, theirs)
+				q.heldBy(ours)
+				q.clock += second
+			}
+			q.leaves(ours)
+			q.heldBy(theirs)
+		},
+		"Released": func(q *queued, step int64) {
+			q.has(ours)
+			q.queues(theirs)
+			q.clock += step
+			q.polls(they, theirs)
+			q.leaves(ours)
+			q.heldBy(theirs)
+		},
+	} {
+		for _, step := range steps {
+			t.Run(fmt.Sprint(name, step/second), func(t *testing.T) {
+				t.Parallel()
+				eachQueue(t, func(q *queued) {
+					q.has(holdOf("y"))
+					before := q.floor()
+					q.leaves(holdOf("y"))
+					follows(q, step)
+					require.Greater(q, q.floor(), before)
+				})
+			})
+		}
+	}
+}
+
+// P1: each call that gives a hold more than 30 s says so in the key, so that no call ends it sooner; a shorter life is not
+// noted, and a shorter one that comes later changes nothing.
+func TestALongLifeIsNoted(t *testing.T) {
+	t.Parallel()
+	const long = 2 * time.Minute
+	eachQueue(t, func(q *queued) {
+		args := func(hold, queues, number string) []any {
+			args := q.enterArgs(hold, queues, number)
+			args[1] = long.Microseconds()
+			return args
+		}
+		for name, gives := range map[string]func(){
+			"Enter": func() { q.mustRun(q.enter, q.all, args(ours, "0", "")...) },
+			"EnterAgain": func() {
+				q.has(ours)
+				q.mustRun(q.enter, q.all, args(ours, "0", "")...)
+			},
+			"EnterIsGranted": func() {
+				q.has(theirs)
+				q.queues(ours)
+				q.clock += lease*1000 + 20*second // it has ended
+				q.mustRun(q.enter, q.all, args(ours, "1", q.next())...)
+			},
+			"Renew": func() {
+				q.has(ours)
+				require.Equal(q, int64(1), q.renews(ours, long))
+				require.Equal(q, int64(1), q.renews(ours, 10*time.Second))
+			},
+		} {
+			gives()
+			ends := q.held()[ours]
+			require.GreaterOrEqual(q, ends, q.clock+long.Microseconds(), name)
+			q.joins(holdOf("c"))
+			q.polls(session("c"), holdOf("c"))
+			require.Equal(q, ends, q.held()[ours], name)
+			q.clock -= hour
+			q.polls(session("c"), holdOf("c"))
+			require.Equal(q, q.clock+long.Microseconds(), q.held()[ours], name)
+			q.leaves(holdOf("c"))
+			q.leaves(ours)
+			q.clock += 2 * hour
+		}
+	})
+}
+
+// P1: the same of the calls that only locks have, and of votes.
+func TestALongLifeOfALockIsNoted(t *testing.T) {
+	t.Parallel()
+	const noted = "\n120000"
+	hold := ours + turnMode
+	for name, gives := range map[string]func(q *queued){
+		"AcquireMany": func(q *queued) { q.mustRun(scripts.LockAcquireMany, q.all[:1], hold, 120_000, digits(q.clock), label) },
+		"AcquireManyAgain": func(q *queued) {
+			q.has(ours)
+			q.mustRun(scripts.LockAcquireMany, q.all[:1], hold, 120_000, digits(q.clock), label)
+		},
+		"Keep": func(q *queued) {
+			q.has(ours)
+			q.mustRun(scripts.LockKeep, q.all[:1], hold, 120_000)
+		},
+		"Requeue": func(q *queued) {
+			q.has(theirs)
+			args := q.requeueArgs(theirs, ours, "1")
+			args[2] = 120 * second
+			q.mustRun(scripts.LockRequeue, q.all, args...)
+		},
+		"RequeueIsGranted": func(q *queued) {
+			q.has(theirs)
+			q.queues(holdOf("c"))
+			q.leaves(holdOf("c")) // the mark stays
+			args := q.requeueArgs(theirs, ours, "1")
+			args[2] = 120 * second
+			q.mustRun(scripts.LockRequeue, q.all, args...)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := queuedOf(newFixture(t), lockQueue)
+			gives(q)
+			require.Contains(t, q.value(), ours)
+			require.True(t, strings.HasSuffix(q.value(), label+noted), "%q", q.value())
+			q.clock -= hour
+			q.mustRun(scripts.LockAcquireMany, q.all[:1], theirs+turnMode, lease, digits(q.clock), label)
+			require.LessOrEqual(t, q.held()[ours], q.clock+120*second)
+			require.Equal(t, label, q.alone(scripts.HolderDescribe)[4], "what people read")
+		})
+	}
+	t.Run("Vote", func(t *testing.T) {
+		t.Parallel()
+		v := newVoter(t)
+		for range 2 {
+			_, err := v.tryKeys(scripts.RedlockAcquire, []string{v.key, v.epoch, v.fence}, writtenFor(ours), 120_000, digits(v.clock), "", greatest)
+			require.NoError(t, err)
+			require.Equal(t, votedFor(ours, noon, "")+noted, v.value())
+		}
+		v.expires(v.key, time.Hour)
+		require.Equal(t, []any{int64(0), int64(120_000)}, v.elect(theirs, "")[:2])
+		v.expires(v.key, time.Hour)
+		require.Equal(t, int64(120_000), v.run(scripts.RedlockPoll, they))
+	})
 }

@@ -280,7 +280,7 @@ func TestTheMemoryOfTheDeadDoesNotOutliveThem(t *testing.T) {
 func TestSessionsThatWentAreForgotten(t *testing.T) {
 	t.Parallel()
 	p := newLock(t)
-	p.set(lockSays(theirs+turnMode, noon, "q"), time.Hour)
+	p.set(lockSays(theirs+turnMode, noon, "q")+"\n3600000", time.Hour)
 	const n = 400
 	for i := range n {
 		p.clock += second

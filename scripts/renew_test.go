@@ -27,7 +27,7 @@ func TestARenewalLengthensTheLifeAndNothingElse(t *testing.T) {
 			require.Equal(t, int64(1), f.renew(ours, time.Hour))
 			f.requireLife(time.Hour)
 			require.Equal(t, int64(1), f.renew(ours, time.Hour), "sent twice")
-			require.Equal(t, votedFor(ours, noon, mark), f.value())
+			require.Equal(t, votedFor(ours, noon, mark)+"\n3600000", f.value(), "it says how long it may last")
 		})
 	}
 }

@@ -54,6 +54,13 @@ func (nr *naiveRW) dropEnded() {
 	nr.has = slices.DeleteFunc(nr.has, func(h rwHold) bool { return h.until <= nr.now })
 }
 
+// bounds ends holds that would last longer than any was given: the clock was set back.
+func (nr *naiveRW) bounds() {
+	for i := range nr.has {
+		nr.has[i].until = min(nr.has[i].until, nr.now+longestLife)
+	}
+}
+
 // writer returns the position of the first writer in the queue that is served, and whether there is one.
 func (nr *naiveRW) writer(caller string) (at int, waits bool) {
 	at = slices.IndexFunc(nr.queue, func(t rwTicket) bool { return t.mode == writes && nr.serves(t.hold[:22], caller) })
@@ -115,6 +122,7 @@ func (nr *naiveRW) enter(hold, mode, number string) []any {
 		nr.takes(hold, mode, full) // beside readers whose holds may have ended: they exclude no reader
 		return taken()
 	}
+	nr.bounds()
 	nr.dropEnded()
 	fits := len(nr.has) == 0 || mode == reads && nr.has[0].mode == reads
 	if len(nr.queue) == 0 && fits {
@@ -187,6 +195,7 @@ func (nr *naiveRW) poll(session, number string, holds []string) []any {
 			states += "0"
 		}
 	}
+	nr.bounds()
 	nr.dropEnded()
 	grants += nr.handOff(session, "")
 	return []any{int64(1), nr.left(), int64(0), grants, states, digits(nr.now)}

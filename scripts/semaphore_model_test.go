@@ -62,6 +62,13 @@ func (np *naivePermits) removeEnded() {
 	np.holds = slices.DeleteFunc(np.holds, func(h permitHold) bool { return h.until <= np.now })
 }
 
+// bounds ends holds that would last longer than any was given: the clock was set back.
+func (np *naivePermits) bounds() {
+	for i := range np.holds {
+		np.holds[i].until = min(np.holds[i].until, np.now+longestLife)
+	}
+}
+
 func (np *naivePermits) left() int64 {
 	var first int64
 	for _, h := range np.holds {
@@ -160,6 +167,7 @@ func (np *naivePermits) enter(request, number string) []any {
 	np.capacity = capacity
 	takes := len(np.tickets) == 0 && np.used()+weightOf(request) <= np.capacity
 	if !takes {
+		np.bounds()
 		np.removeEnded()
 		if number != "" {
 			if !slices.ContainsFunc(np.tickets, func(t ticket) bool { return t.hold == request }) {
@@ -251,6 +259,7 @@ func (np *naivePermits) poll(session, number string, requests []string) []any {
 			states += "0"
 		}
 	}
+	np.bounds()
 	np.removeEnded()
 	handed, _ := np.handOff("", session)
 	return []any{int64(1), np.left(), int64(0), publishedTo + handed, states, digits(np.now)}

@@ -383,8 +383,9 @@ func (o *outages) Moved(slot uint16, before, offset, now time.Duration) (watches
 		return false
 	case !step.logged && now-step.since >= silentFor:
 		step.logged = true
-		o.warn("signalbox: the server's clock was set back; a lock whose holder has crashed stays held for longer by that",
-			"by", behind.Round(time.Millisecond), "do", "ForceUnlock, or the command signalbox break, frees such a lock")
+		o.warn("signalbox: the server's clock was set back; a lock whose holder has crashed stays held for a lease more",
+			"by", behind.Round(time.Millisecond),
+			"do", "adjust clocks slowly; in the layouts of others such a lock stays held for longer by all of that: signalbox break frees it")
 	}
 	return true
 }

@@ -44,7 +44,7 @@ if not value or string.sub(value, 1, 4) == 'sb1-' and #value == STAMP_END then
   return {0}
 end
 local kind, stamp = string.sub(value, 4, 4), string.sub(value, STAMP_START, STAMP_END)
-if string.sub(value, 1, 4) == 'sb1l' and #value >= MARK_AT and #value <= MARK_AT + MAX_LABEL then
+if string.sub(value, 1, 4) == 'sb1l' and #value >= MARK_AT and #value <= MARK_AT + MAX_TAIL then
   local id, mode, is_marked = string.sub(value, ID_START, ID_END), string.sub(value, MODE_AT, MODE_AT), string.sub(value, MARK_AT, MARK_AT) == 'q'
   local ends = key_ends(holder)
   if is_marked and ends > 0 then
@@ -53,9 +53,9 @@ if string.sub(value, 1, 4) == 'sb1l' and #value >= MARK_AT and #value <= MARK_AT
   if mode == '-' or is_marked and ends > 0 and redis.call('PTTL', holder) <= GRACE_MS then
     return {0}
   end
-  return {1, mode, stamp, id, string.sub(value, MARK_AT + 1), ends}
+  return {1, mode, stamp, id, string.match(value, '^[^\n]*', MARK_AT + 1), ends}
 end
-if string.sub(value, 1, 3) ~= 'sb1' or kind == '-' or kind == 'l' or #value < WAITER_END or #value > WAITER_END + MAX_LABEL then
+if string.sub(value, 1, 3) ~= 'sb1' or kind == '-' or kind == 'l' or #value < WAITER_END or #value > WAITER_END + MAX_TAIL then
   return {-2, '?'}
 end
-return {1, kind, stamp, string.sub(value, ID_START, ID_END), string.sub(value, WAITER_END + 1), key_ends(holder)}
+return {1, kind, stamp, string.sub(value, ID_START, ID_END), string.match(value, '^[^\n]*', WAITER_END + 1), key_ends(holder)}

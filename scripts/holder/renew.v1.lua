@@ -10,9 +10,10 @@
 -- effects  lengthens the life of the KEYS, 15 seconds longer if they are marked (kind l); publishes
 --          nothing
 -- cost     O(keys): GET and PEXPIRE each, or PTTL for a marked key that is asked for only; PTTL for
---          a key that is not lengthened
+--          a key that is not lengthened; SET once for a life of more than 30 seconds
 
 -- include key/lengthen
+-- include lock/longest
 
 local alive = {}
 for n, holder in ipairs(KEYS) do
@@ -29,6 +30,7 @@ for n, holder in ipairs(KEYS) do
         if ttl_ms ~= '0' then
           -- It is not made shorter. A key that another program took the end from gets it back.
           local done, lengthened = pcall(lengthen_key, holder, ttl_ms + after_ms)
+          done = done and pcall(note_life, holder, ttl_ms, value)
           alive[n] = done and 1 or -8
           if lengthened == 0 and redis.pcall('PTTL', holder) == -1 then
             redis.pcall('PEXPIRE', holder, ttl_ms + after_ms)
@@ -39,7 +41,7 @@ for n, holder in ipairs(KEYS) do
       end
     elseif string.sub(value, ID_START, ID_END) == ticket then
       alive[n] = 1
-      if ttl_ms ~= '0' and type(redis.pcall('PEXPIRE', holder, ttl_ms)) == 'table' then
+      if ttl_ms ~= '0' and (type(redis.pcall('PEXPIRE', holder, ttl_ms)) == 'table' or not pcall(note_life, holder, ttl_ms, value)) then
         alive[n] = -8
       end
     end

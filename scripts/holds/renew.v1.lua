@@ -7,7 +7,8 @@
 -- returns  {alive, ...}  by key: 1 it lives on, 0 the hold has it no more, -8 the server refused to
 --          say, or ttl_ms is no number of 1 to 15 digits: nothing changed
 -- effects  lengthens the life of the holds and of the KEYS; publishes nothing
--- cost     O(keys log holds): TIME; ZMSCORE, ZADD and PEXPIRE each
+-- cost     O(keys log holds): TIME; ZMSCORE, ZADD and PEXPIRE each; ZADD twice for a life of
+--          more than 30 seconds
 
 -- include key/lengthen
 
@@ -31,6 +32,9 @@ for n, holder in ipairs(KEYS) do
       -- semaphore/resize v1.
       local ms, till = ttl_ms + math.max(GRACE_MS, tonumber(scores[2] or 0)), string.format('%.0f', now + ttl_ms * US_PER_MS)
       local lengthened = pcall(lengthen_key, holder, ms) and redis.pcall('ZADD', holder, 'XX', 'GT', till, hold)
+      if type(lengthened) == 'number' and tonumber(ttl_ms) > NOTED_LIFE_MS then
+        lengthened = redis.pcall('ZADD', holder, 'GT', string.format('%.0f', ttl_ms * US_PER_MS), 'longest')
+      end
       alive[n] = type(lengthened) == 'number' and 1 or -8
     end
   end

@@ -26,6 +26,8 @@ end
 
 -- include queue/now
 
+-- include lock/longest
+
 -- One command for all of them. It has nothing for a key of another type: that is asked for again.
 local values = redis.pcall('MGET', unpack(KEYS))
 local replies = {}
@@ -42,17 +44,22 @@ for n = 1, #KEYS do
     if now <= string.sub(value, STAMP_START, STAMP_END) then
       reply = string.format('%016.0f', tonumber(string.sub(value, STAMP_START, STAMP_END)) + 1)
     end
-  elseif kind == 'sb1l' and #value >= MARK_AT and #value <= MARK_AT + MAX_LABEL then
+  elseif kind == 'sb1l' and #value >= MARK_AT and #value <= MARK_AT + MAX_TAIL then
     local ttl_ms, after_ms = redis.call('PTTL', holder), string.sub(value, MARK_AT, MARK_AT) == 'q' and GRACE_MS or 0
     if string.sub(value, ID_START, MODE_AT) == ticket then
       reply, taken = string.sub(value, STAMP_START, STAMP_END), false
       if ttl_ms >= 0 and ttl_ms < life_ms + after_ms then -- it is not made shorter
         redis.call('PEXPIRE', holder, life_ms + after_ms)
       end
+      note_life(holder, life_ms, value)
     else
       if string.sub(value, MODE_AT, MODE_AT) == '-' then
         ttl_ms = 0 -- marked, without a hold
-      elseif ttl_ms >= 0 then
+      else
+        if ttl_ms < 0 or ttl_ms > longest_ms(value) + after_ms then
+          ttl_ms = longest_ms(value) + after_ms
+          redis.pcall('PEXPIRE', holder, ttl_ms)
+        end
         ttl_ms = math.max(ttl_ms - after_ms, 0)
       end
       reply, taken = {0, ttl_ms, now}, false
@@ -70,7 +77,8 @@ for n = 1, #KEYS do
   end
 
   if taken then
-    local written = redis.pcall('SET', holder, 'sb1l' .. reply .. ticket .. '-' .. label, 'PX', life_ms)
+    local tail_of_hold = tonumber(life_ms) > NOTED_LIFE_MS and label .. '\n' .. string.format('%.0f', tonumber(life_ms)) or label
+    local written = redis.pcall('SET', holder, 'sb1l' .. reply .. ticket .. '-' .. tail_of_hold, 'PX', life_ms)
     if written['err'] then
       reply = written
     end

@@ -49,13 +49,14 @@ if other then
 end
 
 local ms = math.ceil(life_us / US_PER_MS)
+local tail_of_hold = ms > NOTED_LIFE_MS and label .. '\n' .. string.format('%.0f', ms) or label -- see lock/longest
 -- No functions that the common paths do not need: each call makes them anew.
 if hold == '' and not is_marked then
   local stamp = now
   if now <= floor then
     stamp = string.format('%016.0f', tonumber(floor) + 1)
   end
-  redis.call('SET', holder, 'sb1l' .. stamp .. ticket .. '-' .. label, 'PX', ms)
+  redis.call('SET', holder, 'sb1l' .. stamp .. ticket .. '-' .. tail_of_hold, 'PX', ms)
   if stamp == now then
     return tonumber(stamp) -- of three elements a client would make five objects
   end
@@ -126,14 +127,12 @@ if tail[1] then
   chosen, stamp, _, left_us = hand_off(floor)
 end
 if chosen == ticket then
-  if left_us < ms * US_PER_MS then
-    redis.call('PEXPIRE', holder, ms + GRACE_MS)
-  end
+  raise(holder, left_us, ms)
   return {1, stamp, now}
 elseif chosen == '' and more == 0 and not joins then
   -- A try takes the lock before dead waiters, and before no others.
   stamp = next_stamp(floor)
-  redis.call('SET', holder, 'sb1l' .. stamp .. ticket .. (is_marked and 'q' or '-') .. label, 'PX', is_marked and ms + GRACE_MS or ms)
+  redis.call('SET', holder, 'sb1l' .. stamp .. ticket .. (is_marked and 'q' or '-') .. tail_of_hold, 'PX', is_marked and ms + GRACE_MS or ms)
   return {1, stamp, now}
 end
 if string.sub(chosen, 1, SESSION_LENGTH) == session then

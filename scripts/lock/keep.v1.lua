@@ -11,9 +11,10 @@
 --          changed
 -- effects  lengthens the life of the KEYS, 15 seconds longer if they are marked; publishes nothing
 -- cost     O(keys): GET and PEXPIRE each, or PTTL for a marked key that is asked for only; PTTL for
---          a key that is not lengthened
+--          a key that is not lengthened; SET once for a life of more than 30 seconds
 
 -- include key/lengthen
+-- include lock/longest
 
 local alive = {}
 for n, holder in ipairs(KEYS) do
@@ -33,6 +34,7 @@ for n, holder in ipairs(KEYS) do
     if ttl_ms ~= '0' then
       -- It is not made shorter. A key that another program took the end from gets it back.
       local done, lengthened = pcall(lengthen_key, holder, ttl_ms + after_ms)
+      done = done and pcall(note_life, holder, ttl_ms, value)
       alive[n] = done and is_there or -8
       if lengthened == 0 and redis.pcall('PTTL', holder) == -1 then
         redis.pcall('PEXPIRE', holder, ttl_ms + after_ms)

@@ -64,11 +64,11 @@ if is_holder then
     floor = used
   end
   if in_time and not is_marked then
-    local stamp = now
+    local stamp, tail_of_hold = now, ms > NOTED_LIFE_MS and label .. '\n' .. string.format('%.0f', ms) or label -- see lock/longest
     if now <= floor then
       stamp = string.format('%016.0f', tonumber(floor) + 1)
     end
-    if not redis.pcall('SET', holder, 'sb1l' .. stamp .. new .. '-' .. label, 'PX', ms)['err'] then
+    if not redis.pcall('SET', holder, 'sb1l' .. stamp .. new .. '-' .. tail_of_hold, 'PX', ms)['err'] then
       return {1, stamp, now, old_gone, had}
     end
   end
@@ -144,9 +144,7 @@ if is_queued and is_holder then -- mostly the first in the queue is alive, and n
     end
     if done then
       if chosen == new then
-        if left_us < ms * US_PER_MS then
-          redis.call('PEXPIRE', holder, ms + GRACE_MS)
-        end
+        raise(holder, left_us, ms)
         return {1, stamp, now, old_gone, had}
       elseif string.sub(chosen, 1, SESSION_LENGTH) == session then
         grants = string.sub(chosen, SESSION_LENGTH + 1, ID_LENGTH) .. stamp .. string.sub(life, LIFE_END + 1, NUMBER_END)
@@ -170,9 +168,7 @@ chosen, stamp, paid, left_us = hand_off(floor)
 if not is_queued then
   return {4, now, old_gone, had}
 elseif chosen == new then
-  if left_us < ms * US_PER_MS then
-    redis.call('PEXPIRE', holder, ms + GRACE_MS)
-  end
+  raise(holder, left_us, ms)
   return {1, stamp, now, old_gone, had}
 elseif string.sub(chosen, 1, SESSION_LENGTH) == session then
   grants = string.sub(chosen, SESSION_LENGTH + 1, ID_LENGTH) .. stamp .. paid

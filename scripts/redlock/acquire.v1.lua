@@ -37,6 +37,8 @@ if now > not_after then
   return {-1, now}
 end
 
+-- include lock/longest
+
 -- One command for all of them. It has nothing for a key of another type, which a command for
 -- that key alone finds out.
 local values = redis.call('MGET', holder, epoch, fence)
@@ -45,9 +47,10 @@ local kind = value and string.sub(value, 1, 4)
 local floor = ''
 if kind == 'sb1-' and #value == STAMP_END then
   floor = string.sub(value, STAMP_START, STAMP_END)
-elseif kind == 'sb1q' and #value >= WAITER_END and #value <= WAITER_END + MAX_LABEL then
+elseif kind == 'sb1q' and #value >= WAITER_END and #value <= WAITER_END + MAX_TAIL then
   if string.sub(value, ID_START, ID_END) == string.sub(hold, 1, ID_LENGTH) then
     redis.call('PEXPIRE', holder, ttl_ms)
+    note_life(holder, ttl_ms, value)
     return {1, string.sub(value, STAMP_START, STAMP_END), now}
   end
   local noted_waiter = string.sub(value, ID_END + 1, WAITER_END)
@@ -56,9 +59,9 @@ elseif kind == 'sb1q' and #value >= WAITER_END and #value <= WAITER_END + MAX_LA
     redis.pcall('SET', holder, string.sub(value, 1, ID_END) .. waiter .. string.sub(value, WAITER_END + 1), 'KEEPTTL')
   end
   local left_ms = redis.call('PTTL', holder)
-  if left_ms < 0 or left_ms > MAX_LEASE_MS then
-    -- No lease is longer than a day: another program took the end away, or set a later one.
-    left_ms = MAX_LEASE_MS
+  if left_ms < 0 or left_ms > longest_ms(value) then
+    -- The server's clock was set back, or another program took the end away, or set a later one.
+    left_ms = longest_ms(value)
     redis.pcall('PEXPIRE', holder, left_ms)
   end
   return {0, left_ms, now, string.sub(value, SESSION_END + 1, ID_END)}
@@ -126,6 +129,9 @@ if fenced and #fenced == STAMP_LENGTH and fenced > floor then
   floor = fenced
 end
 local stamp = now
+if tonumber(ttl_ms) > NOTED_LIFE_MS then
+  hold = hold .. '\n' .. ttl_ms
+end
 if now <= floor then
   stamp = string.format('%016.0f', tonumber(floor) + 1)
 end

@@ -9,16 +9,22 @@
 -- cost     O(keys): GET and PTTL each, and SET for the first waiter
 local waiter = ARGV[1]
 
+-- include lock/longest
+
 local left = {}
 for n, holder in ipairs(KEYS) do
   local value = redis.pcall('GET', holder)
   left[n] = -2
-  if type(value) == 'string' and string.sub(value, 1, 4) == 'sb1q' and #value >= WAITER_END and #value <= WAITER_END + MAX_LABEL then
+  if type(value) == 'string' and string.sub(value, 1, 4) == 'sb1q' and #value >= WAITER_END and #value <= WAITER_END + MAX_TAIL then
     local noted_waiter = string.sub(value, ID_END + 1, WAITER_END)
     if noted_waiter == NO_WAITER or noted_waiter == string.sub(value, ID_START, SESSION_END) then
       redis.pcall('SET', holder, string.sub(value, 1, ID_END) .. waiter .. string.sub(value, WAITER_END + 1), 'KEEPTTL')
     end
     left[n] = redis.call('PTTL', holder)
+    if left[n] < 0 or left[n] > longest_ms(value) then
+      left[n] = longest_ms(value)
+      redis.pcall('PEXPIRE', holder, left[n])
+    end
   end
 end
 return left

@@ -21,7 +21,7 @@
 local holder, queue, readers, heartbeats = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local hold, session, verb, channel, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local kind, after_ms, requester, caller = 'sb1w', GRACE_MS, session, ''
-local own, may_create, no_tickets = '', false, false
+local own, may_create, no_tickets, life_us = '', false, false, 0
 
 local first -- when the first of the holds ends: this one, while it writes
 -- include rwlock/handoff

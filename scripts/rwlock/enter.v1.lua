@@ -31,7 +31,7 @@
 -- effects  writes the KEYS; publishes attempt, stamp and number of what it grants to the channels
 --          of their sessions; recalls a hold of another kind that may be idle
 -- cost     O(log n) in the tickets and holds: TIME, ZMSCORE; free: SET, DEL, ZADD, PEXPIRE; beside
---          others: ZADD, PEXPIRE; with the mark ZCARD twice; queued: HGET, ZRANGE thrice, ZADD,
+--          others: ZADD, PEXPIRE; with the mark ZCARD twice; queued: HGET, ZRANGE 4 times, ZADD,
 --          PEXPIRE, PUBSUB and the heartbeat; more for each grant
 local holder, queue, readers, heartbeats = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local ticket, life_us, not_after, queues, heartbeat_us, number, label, verb, channel, keep_ms, mode, again = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[11], ARGV[12]
@@ -55,6 +55,7 @@ local no_tickets = scores[6] ~= '1' and not is_lost and again ~= '1'
 
 -- include holds/lengthen
 -- include holds/ended
+-- include holds/bound
 -- include rwlock/handoff
 
 if other then
@@ -87,6 +88,7 @@ local before = queues == '1' and redis.call('HMGET', heartbeats, session, 'from'
 if no_tickets and queues == '1' then
   waiting = redis.call('ZCARD', queue) + redis.call('ZCARD', readers)
 end
+bound_holds()
 remove_ended()
 local free = not first
 local takes = free and waiting == 0

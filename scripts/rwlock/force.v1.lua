@@ -20,7 +20,7 @@
 local holder, queue, readers, heartbeats = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local verb, channel, forced_channel, holds, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local kind, after_ms, session, requester, caller = 'sb1w', GRACE_MS, '', '', ''
-local own, may_create, no_tickets = '', false, false
+local own, may_create, no_tickets, life_us = '', false, false, 0
 
 -- include holds/ended
 -- include rwlock/handoff

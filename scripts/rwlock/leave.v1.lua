@@ -26,7 +26,7 @@
 local holder, queue, readers, heartbeats = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local hold, session, verb, channel, keep_ms, certain = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local kind, after_ms, requester, caller = 'sb1w', GRACE_MS, session, ''
-local own, may_create = hold, false
+local own, may_create, life_us = hold, false, 0
 
 -- include holds/state
 

@@ -54,6 +54,7 @@ local no_tickets = scores[6] ~= '1' and not is_lost and again ~= '1'
 
 -- include holds/lengthen
 -- include holds/ended
+-- include holds/bound
 -- include semaphore/handoff
 
 if other then
@@ -87,6 +88,7 @@ if no_tickets and queues == '1' then
   waiting = redis.call('ZCARD', queue) -- before the first write: a foreign key makes the call fail without an effect
 end
 local before, due = redis.call('HMGET', heartbeats, session, 'from', 'from2'), 0
+bound_holds()
 deduct(remove_ended())
 if queues == '1' then
   mark(used, 'used', capacity, 'capacity')

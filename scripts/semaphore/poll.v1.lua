@@ -22,17 +22,18 @@
 -- effects  writes the KEYS; publishes attempt, stamp and number of what it grants to the channels
 --          of their sessions, except this one
 -- cost     O(attempts log n): TIME, ZMSCORE, ZCARD, PEXPIRE, PUBSUB, the heartbeat, ZMSCORE twice,
---          ZRANGE; more for each grant
+--          ZRANGE twice; more for each grant
 local holder, queue, heartbeats = KEYS[1], KEYS[2], KEYS[3]
 local session, heartbeat_us, number, label, verb, channel, attempts, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 assert(string.find(heartbeat_us .. ' ' .. keep_ms, '^[1-9]%d* %d+$') and heartbeat_us + keep_ms < MAX_NUMBER
   and #number == NUMBER_LENGTH and #label <= MAX_LABEL, 'bad argument')
 local kind, after_ms, requester, caller = 'sb1s', keep_ms, session, ''
-local own, may_create, no_tickets = '', false, false
+local own, may_create, no_tickets, life_us = '', false, false, 0
 
 -- include queue/heartbeat
 -- include queue/listening
 -- include holds/ended
+-- include holds/bound
 -- include semaphore/handoff
 
 if other then
@@ -72,6 +73,7 @@ if #tickets > 0 then
   end
 end
 
+bound_holds()
 deduct(remove_ended())
 if capacity then
   hand_off()

@@ -19,7 +19,7 @@ local holder, queue, heartbeats = KEYS[1], KEYS[2], KEYS[3]
 local permits, not_after, verb, channel, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 assert(string.find(permits .. ' ' .. keep_ms, '^%d+ %d+$') and permits + keep_ms < MAX_NUMBER, 'bad argument')
 local kind, after_ms, session, requester, caller = 'sb1s', keep_ms, '', '', ''
-local own, may_create, no_tickets = '', false, false
+local own, may_create, no_tickets, life_us = '', false, false, 0
 
 -- include queue/now
 

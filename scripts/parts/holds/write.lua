@@ -5,8 +5,8 @@
 -- Makes the key of the holds, with these scores and an end. A sender without the right to PEXPIRE
 -- leaves no key without an end.
 --
--- uses     after_ms, floor, has_room, holder, keep_ms, kind, lengthen_key, now, scores
--- defines  is_marked, made, make_key, mark, released, write_hold
+-- uses     after_ms, floor, has_room, holder, keep_ms, kind, lengthen_key, life_us, now, scores
+-- defines  is_marked, made, make_key, mark, note_life, released, write_hold
 local made, released = scores[1], floor ~= ''
 local function make_key(ms, ...)
   if released then
@@ -28,6 +28,14 @@ local function make_key(ms, ...)
   end
 end
 
+-- Notes the longest life that a hold of the key was given by its own session, if that is longer
+-- than any heartbeat gives: see holds/bound.
+local function note_life()
+  if tonumber(life_us) > MAX_LIFE_US then
+    redis.call('ZADD', holder, 'GT', life_us, 'longest')
+  end
+end
+
 -- Writes a hold down until then, with the next token: later than floor, the last one used, also
 -- where the clock was set back. Further scores may follow. The key outlives all its holds by
 -- after_ms.
@@ -40,6 +48,7 @@ local function write_hold(hold, till, ...)
   local ms = string.format('%.0f', (tonumber(till) - tonumber(now)) / US_PER_MS + after_ms)
   if not made then
     make_key(ms, '-' .. floor, kind, till, hold, ...)
+    note_life()
     return
   end
   local added = redis.call('ZADD', holder, '-' .. floor, kind, till, hold, ...)
@@ -51,6 +60,7 @@ local function write_hold(hold, till, ...)
     end
     lengthen_key(holder, ms)
   end
+  note_life()
 end
 
 -- The mark: tickets may be in the queue. Without it enter and a certain leave do not read the

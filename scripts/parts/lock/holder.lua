@@ -9,7 +9,7 @@ local value = redis.pcall('GET', holder)
 local floor, hold, is_marked, other = NO_STAMP, '', false, nil
 if type(value) == 'string' then
   local kind = string.sub(value, 1, 4)
-  if kind == 'sb1l' and #value >= MARK_AT and #value <= MARK_AT + MAX_LABEL then
+  if kind == 'sb1l' and #value >= MARK_AT and #value <= MARK_AT + MAX_TAIL then
     floor, hold, is_marked = string.sub(value, STAMP_START, STAMP_END), string.sub(value, ID_START, MODE_AT), string.sub(value, MARK_AT, MARK_AT) == 'q'
     if string.sub(hold, TICKET_LENGTH) == '-' then
       hold = ''
