@@ -52,7 +52,7 @@ import (
 // unknown, has no value, or has no effect in that URL, Dial returns ErrBadOption. Errors never
 // contain the password.
 func Dial(ctx context.Context, url string, options ...SessionOption) (*Session, error) {
-	o, err := wire.ParseURL(url)
+	o, err := wire.ParseURL(url) //nolint:contextcheck // it has no context, and bounds the time of its files
 	if err != nil {
 		return nil, fmt.Errorf("signalbox: dial: %w", err)
 	}

@@ -81,7 +81,7 @@ func TestDialSaysWhatIsWrongWithAHost(t *testing.T) {
 		"SSH":               {"redis://" + shell, shell, signalbox.ErrBadOption, "an SSH server"},
 		"Unknown":           {"redis://" + unknown, unknown, signalbox.ErrBadOption, "another program"},
 		"Closes":            {"redis://" + closes, closes, nil, "closed before a reply"},
-		"TLSToWeb":          {"rediss://" + web, web, signalbox.ErrBadOption, "write redis:// instead of rediss://"},
+		"TLSToWeb":          {"rediss://" + web, web, signalbox.ErrBadOption, "the port does not speak TLS: name the server's TLS port"},
 		"PlainToTLS":        {"redis://" + secure.Addr() + "?dial_timeout=1m", secure.Addr(), signalbox.ErrBadOption, "write rediss:// instead of redis://"},
 		"PlainToMutualTLS":  {"redis://" + mutual.Addr() + "?dial_timeout=1m", mutual.Addr(), signalbox.ErrBadOption, "write rediss:// instead of redis://"},
 		"UnknownAuthority":  {"rediss://" + secure.Addr(), secure.Addr(), nil, "by the parameter ca"},
@@ -122,7 +122,7 @@ func TestDialSaysWhichHostIsSilent(t *testing.T) {
 	_, err = signalbox.Dial(t.Context(), "rediss://"+server.Addr())
 	require.ErrorIs(t, err, signalbox.ErrNoReply)
 	require.ErrorContains(t, err, server.Addr())
-	require.ErrorContains(t, err, "write redis:// instead of rediss://")
+	require.ErrorContains(t, err, "name the server's TLS port")
 }
 
 // P10: a replica grants no lock, so Dial refuses it, and names the primary.

@@ -196,7 +196,7 @@ func (f fault) of(host string) error {
 // fault returns what an attempt shows of its host.
 func (r *DialRecorder) fault(ctx context.Context, a *dialAttempt) fault {
 	if a.err != nil {
-		return r.handshakeFault(a.err)
+		return r.handshakeFault(a)
 	}
 	first, err := a.greeting()
 	switch {
@@ -221,8 +221,21 @@ func (r *DialRecorder) isPlain() bool {
 	return r.options.TLSConfig == nil && r.options.Sentinel.TLSConfig == nil
 }
 
-// handshakeFault explains why TLS could not be had.
-func (r *DialRecorder) handshakeFault(err error) fault {
+// noTLS says what to do about a port that does not speak TLS. It never says to leave TLS out: who follows that sends the password in
+// the clear.
+func (r *DialRecorder) noTLS(address string) string {
+	switch {
+	case slices.Contains(r.options.InitAddress, address):
+		return "name the server's TLS port; without TLS, by redis://, passwords are sent in the clear"
+	case r.options.Sentinel.MasterSet != "":
+		return "set tls-replication yes at the servers and the sentinels, which name this port"
+	}
+	return "set tls-cluster yes at the nodes of the cluster, which name this port"
+}
+
+// handshakeFault explains why an attempt got no TLS.
+func (r *DialRecorder) handshakeFault(a *dialAttempt) fault {
+	err := a.err
 	var network *net.OpError
 	var record tls.RecordHeaderError
 	var authority x509.UnknownAuthorityError
@@ -232,14 +245,14 @@ func (r *DialRecorder) handshakeFault(err error) fault {
 	case r.isPlain(), errors.As(err, &network) && network.Op == "dial", errors.As(err, &dialer):
 		return fault{} // not about TLS
 	case errors.As(err, &record):
-		return fault{errs.ErrBadOption, "the port does not speak TLS: write redis:// instead of rediss://", err}
+		return fault{errs.ErrBadOption, "the port does not speak TLS: " + r.noTLS(a.address), err}
 	case errors.As(err, &authority):
 		return fault{text: "its certificate has an authority that this host does not trust: name the authority's file by the parameter ca", cause: err}
 	case errors.As(err, &name):
 		return fault{text: "its certificate is for another name: say which by the parameter server_name", cause: err}
 	case errors.Is(err, context.DeadlineExceeded):
-		return fault{kind: errs.ErrNoReply, text: fmt.Sprintf("to the TLS handshake within %v: if the port does not speak TLS, "+
-			"write redis:// instead of rediss://", r.options.Dialer.Timeout)}
+		return fault{kind: errs.ErrNoReply, text: fmt.Sprintf("to the TLS handshake within %v: if the port does not speak TLS, %s",
+			r.options.Dialer.Timeout, r.noTLS(a.address))}
 	}
 	return fault{text: "the TLS handshake failed", cause: err}
 }

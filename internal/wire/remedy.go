@@ -66,9 +66,9 @@ func connectRemedy(err error) string {
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return "renew the server's certificate, or set this host's clock"
 	case errors.As(err, &invalid), errors.As(err, &host):
-		return "give the server a certificate for this use and this host name"
+		return "give the server a certificate for this use and this host name, or say which name it has: server_name in the URL"
 	case errors.As(err, &record):
-		return "dial without TLS, or let the port speak it"
+		return "name the server's TLS port; tls-cluster yes lets the nodes of a cluster name theirs, and tls-replication yes those behind sentinels"
 	case errors.As(err, &alert), strings.Contains(err.Error(), "remote error: tls"):
 		return "give this client a certificate that the server accepts"
 	case errors.As(err, &name) && !name.IsTimeout:

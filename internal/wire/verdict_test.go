@@ -234,7 +234,7 @@ func TestRemedyDependsOnTheCause(t *testing.T) {
 		"trust the authority":                   &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}},
 		"renew the server's certificate":        &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.Expired}},
 		"this host name":                        x509.HostnameError{Certificate: new(x509.Certificate)},
-		"dial without TLS":                      tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"},
+		"name the server's TLS port":            tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"},
 		"a certificate that the server accepts": &net.OpError{Op: "remote error", Err: tls.AlertError(42)},
 		"repair the name of the host":           &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", IsNotFound: true}},
 		"check that the server runs":            &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)},
