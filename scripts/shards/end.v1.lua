@@ -35,6 +35,7 @@ end
 redis.call('PEXPIRE', group, GROUP_TTL_MS)
 if member.state ~= 'd' and member.state ~= 'e' then
   set_state(number, member, 'e') -- so that no shard counts as one whose owner died
+  drop_requested(number, member)
 end
 local lease_end = tonumber(redis.call('ZSCORE', ends, number) or 0)
 if lease_end > 0 then

@@ -48,6 +48,7 @@ type member struct {
 	hangs    bool   // the member releases nothing
 	known    string // what the last poll said of the group
 	leaves   bool
+	wanted   bool // the last poll asked for the names of the set
 }
 
 // world is a group, its members, and what is true of its shards.
@@ -96,7 +97,7 @@ func (m *member) poll() bool {
 		return false
 	}
 	m.deadline = m.world.time + integer(reply[2])*2/3
-	m.known = textOf(reply[6])
+	m.known, m.wanted = textOf(reply[6]), integer(reply[7]) == 1
 	for _, n := range readNews(textOf(reply[5])) {
 		m.seen = n.version
 		m.read(n)

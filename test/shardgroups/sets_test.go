@@ -135,6 +135,70 @@ func TestNamesComeAndGoAlone(t *testing.T) {
 	w.requireEven()
 }
 
+// Members of a new release have other names: from the last member of the old one on, no shard is granted before the names have come,
+// and all are granted if they do not come for 5 s.
+func TestNoShardIsGrantedBeforeTheNamesOfItsSet(t *testing.T) {
+	t.Parallel()
+	awaitsNames(t)
+}
+
+func awaitsNames(tb testing.TB) {
+	tb.Helper()
+	named := defaults(0)
+	named.requested = "old"
+	for what, ends := range map[string]func(m *member){
+		"leaves": (*member).goes,
+		"dies":   (*member).kill,
+		"is ended": func(m *member) {
+			m.call(scripts.ShardsEnd, m.number, "PUBLISH", channel)
+			m.kill()
+		},
+	} {
+		for _, isFirst := range []bool{true, false} {
+			for _, comes := range []bool{true, false} {
+				w := newWorld(newGroup(tb), 0)
+				old := w.add(named)
+				w.runs(3*second, second)
+				w.sync(1, "a", "b", "c")
+				w.runs(3*second, second)
+				require.Len(tb, old.owns, 3)
+				settings := named
+				settings.requested = "new"
+				if isFirst {
+					ends(old)
+				}
+				next := w.add(settings)
+				for n := 0; !next.wanted; n++ {
+					next.polls()
+					require.Less(tb, n, 20)
+					if n == 0 && !isFirst {
+						require.Empty(tb, next.owns, "moves wait for a while")
+						ends(old)
+					}
+					w.passes(second)
+				}
+				next.polls()
+				require.Empty(tb, next.owns, what)
+				w.count = 3
+				if comes {
+					w.sync(2, "b", "c", "d")
+					next.polls()
+					require.NotEmpty(tb, next.owns["d"], what)
+					require.Empty(tb, next.owns["a"], what)
+				} else {
+					w.runs(6*second, second)
+				}
+				if what == "is ended" {
+					w.runs(lease, second)
+				}
+				require.Len(tb, next.owns, 3, what)
+				w.audit()
+				w.drop()
+			}
+		}
+	}
+}
+
 func TestAFinishedNameLeavesTheSet(t *testing.T) {
 	t.Parallel()
 	removesFinished(t)

@@ -3,7 +3,7 @@
 -- shards/balance
 -- Grants what is free, and lets shards move until no move makes the loads more even.
 --
--- uses     budget, count_of, decimal, digits, donors, find, find_last, first_taker, grant_or_free, index, is_banned, is_recent, list_rows, new_row, next_version, now_us, read_member, read_row, state, takers, write_row
+-- uses     budget, count_of, decimal, digits, donors, find, find_last, first_taker, grant_or_free, index, is_banned, is_recent, list_rows, may_grant, new_row, next_version, now_us, read_member, read_row, state, takers, write_row
 -- defines  balance, find_movable, grant_free, is_due, may_be_free, may_move, move_one, moving, next_free, request, request_one, turn_over
 
 local function is_due()
@@ -37,7 +37,7 @@ local function may_be_free()
   return state.free == 1 or is_due() or state.names == 0 and state.next < state.count
 end
 local function grant_free()
-  if now_us < state.first_grant then
+  if not may_grant() then
     return
   end
   -- A share that is due is for its member, which is no taker if it has its limit with that share.
@@ -73,7 +73,7 @@ local function request(shard, row, next_state, taker)
 end
 local moving -- how many shards were asked for lately: a drain that takes long delays no other move
 local function may_move()
-  if now_us < state.quiet then
+  if now_us < state.quiet or not may_grant() then
     return false
   end
   if not moving then

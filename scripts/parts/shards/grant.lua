@@ -4,7 +4,7 @@
 -- Granting shards, and what becomes of a shard that its owner has no more.
 --
 -- uses     bans_left, count_of, decimal, digits, first_taker, group, index, is_banned, is_present, is_recent, next_version, now_us, read_member, state, taker_of, waits_for, write_row
--- defines  grant, grant_or_free, heir_of, lose_shard, release_shard, remove_shard, set_free, wait_until
+-- defines  grant, grant_or_free, heir_of, lose_shard, may_grant, release_shard, remove_shard, set_free, wait_until
 local function grant(shard, row, owner, class)
   row.version = next_version()
   row.state, row.owner, row.token, row.promised, row.class, row.till = 'o', owner, row.version, NO_STAMP, class, '0'
@@ -33,9 +33,13 @@ local function heir_of(row, is_lost)
   end
   return taker_of(row, is_lost)
 end
+-- Not in a new group, nor while the set is replaced, or its names are on their way.
+local function may_grant()
+  local awaits_names = state.asked > 0 and now_us < state.names_due
+  return now_us >= state.first_grant and state.resize == 0 and not awaits_names
+end
 local function grant_or_free(shard, row, is_lost)
-  local may_grant = now_us >= state.first_grant and state.resize == 0
-  local heir = may_grant and heir_of(row, is_lost)
+  local heir = may_grant() and heir_of(row, is_lost)
   local first
   row.bans, first = bans_left(row)
   if is_lost then
@@ -47,7 +51,7 @@ local function grant_or_free(shard, row, is_lost)
   if heir then
     return wait_until(digits(now_us + NEXT_POLL_US), shard, row, heir)
   end
-  if first and may_grant and first_taker() then
+  if first and may_grant() and first_taker() then
     -- Each taker is banned. A member may join that is not, so it is looked at again, of all that
     -- wait 100 in a second.
     local again = digits(now_us + RECHECK_US + count_of('w') * RECHECK_EACH_US)

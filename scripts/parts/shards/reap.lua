@@ -13,7 +13,6 @@ local function remove_member(owner, member)
   redis.call('ZREM', takers, owner)
   redis.call('ZREM', proven, owner)
   members_read[owner], state.changed, is_changed = false, tonumber(next_version()), true
-  drop_requested(owner, member)
 end
 -- A member that has ended is removed when it owns nothing and is promised nothing. Returns how many
 -- shards are left.
@@ -32,6 +31,7 @@ local function end_member(owner, member)
   end
   if member.state ~= 'e' and member.state ~= 'd' then
     set_state(owner, member, 'd')
+    drop_requested(owner, member) -- first, since its shards may have names that leave the set
     redis.call('ZADD', ends, 0, owner) -- a renewal finds it ended, also if the clock is set back
   end
 end

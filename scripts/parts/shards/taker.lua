@@ -35,11 +35,11 @@ end
 -- While members die young, one that is young may have died with the last owner. It gets a shard of
 -- the dead when it was heard since the shard began to wait for it.
 local function is_present(owner, row, is_lost)
-  local since = now_us - TAKER_PRESENT_US
+  local earliest = now_us - TAKER_PRESENT_US
   if is_lost and state.crashes > 0 and read_member(owner).is_proven == '0' then
-    since = waits_for(row, owner) and tonumber(row.version) or now_us
+    earliest = waits_for(row, owner) and tonumber(row.version) or now_us
   end
-  return is_recent(owner) and polled_at[owner] >= since
+  return is_recent(owner) and polled_at[owner] >= earliest
 end
 -- Returns the taker with the least score, if that is below another one.
 local function first_taker(below)
