@@ -3,6 +3,7 @@
 package wire
 
 import (
+	"bytes"
 	"errors"
 	"net"
 	"sync"
@@ -28,7 +29,7 @@ const drainTimeout = time.Second
 //	  +-- its age, and all replies are here: the inner connection is replaced
 //	  +-- its age, and a reply is late
 //
-// While it drains, Write blocks. After a refusal Write fails with errUnsent then, and so does Read: the client has
+// While it drains, Write blocks; so does the first one after the age of a connection that was idle until then. After a refusal Write fails with errUnsent then, and so does Read: the client has
 // nothing to wait for on it, and connects anew for what it has not sent. If replies are late, it closes all the same, with
 // errConnClosed. See replace.go for its age.
 //
@@ -62,7 +63,7 @@ type conn struct {
 		draining                  bool
 		given                     rueidis.AuthCredentials // the credentials that the program's function returned last, for this connection
 		leaving                   error                   // the reason for which it ends after the drain, an errUnsent; nil if it is replaced
-		drainEnded                chan struct{}           // closed at the end of the drain; nil if there is no drain
+		drainEnded                chan struct{}           // closed at the end of what Write waits for: a drain, or the second connection; nil if there is neither
 		refusal                   string                  // the last refusal before the server accepted the client
 		endErr                    error                   // the reason for which the connection ends
 		suspectSince, lastSuspect time.Time               // the times of the first and the last of several suspicious refusals
@@ -112,10 +113,17 @@ func (c *conn) markWritten() { c.writeOnce.Do(func() { close(c.wrote) }) }
 func (c *conn) Write(b []byte) (int, error) {
 	c.markWritten()
 	c.mu.Lock()
+	if c.mu.awaitsUse && !bytes.Equal(b, pingRequest) {
+		c.beginUseLocked()
+	}
 	for c.mu.drainEnded != nil && !c.mu.requests.insideValue() {
-		drainEnded := c.mu.drainEnded
+		drainEnded, draining := c.mu.drainEnded, c.mu.draining
 		c.mu.Unlock()
-		<-drainEnded
+		if draining {
+			<-drainEnded
+		} else {
+			c.awaitNext(drainEnded)
+		}
 		c.mu.Lock()
 	}
 	if endErr := c.mu.endErr; endErr != nil {

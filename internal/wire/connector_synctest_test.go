@@ -4,6 +4,7 @@ package wire_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"strings"
@@ -321,24 +322,80 @@ func TestConnectionFollowsItsAddressAfterARefusal(t *testing.T) {
 	}
 }
 
-// P10: a connection that was idle for long is replaced as soon as it is used again.
-func TestIdleConnectionIsReplacedWhenItIsUsed(t *testing.T) {
+// P10: a connection that was idle for long is replaced before it is used again. If that takes longer than a second, or fails, the
+// request is written on the one that there is.
+func TestIdleConnectionIsReplacedBeforeItIsUsed(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		fails   error
+		delay   time.Duration // of the next connection
+		waits   time.Duration // how long the first request waits
+		replies string        // from where it is replied to
+	}{
+		"at once": {replies: "new"},
+		"slow":    {delay: 300 * time.Millisecond, waits: 300 * time.Millisecond, replies: "new"},
+		"stuck":   {delay: time.Hour, waits: time.Second, replies: "old"},
+		"refused": {fails: errors.New("refused"), replies: "old"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var f fakeServer
+				f.set(nil, welcomes)
+				server, delay := "old", time.Duration(0)
+				client := f.client(t, func(o *rueidis.ClientOption) {
+					o.DialCtxFn = func(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
+						select {
+						case <-time.After(delay):
+						case <-ctx.Done():
+							return nil, ctx.Err()
+						}
+						conn, err := f.dial(ctx, addr, dialer, config)
+						return &namedConn{conn, server, &f}, err
+					}
+				})
+				defer client.Close()
+				r := wire.NewRunner(client)
+				_, err := r.Run(t.Context(), hello("key"))
+				require.NoError(t, err)
+				time.Sleep(time.Hour + 300*time.Millisecond) // between two pings: the fake server replies alike to what comes in one piece
+				require.Len(t, f.dials, 2, "the second one is for what the first one was used")
+				server, delay = "new", c.delay
+				f.set(c.fails, welcomes)
+				begun := time.Now()
+				_, err = r.Run(t.Context(), hello("key"))
+				require.NoError(t, err)
+				require.Equal(t, c.waits, time.Since(begun))
+				require.Equal(t, c.replies, f.lastServer())
+			})
+		})
+	}
+}
+
+// Close waits for a request that waits for the next connection, and so for a second at most.
+func TestCloseWaitsForARequestThatWaitsForAConnection(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var f fakeServer
 		f.set(nil, welcomes)
-		client := f.client(t)
-		defer client.Close()
-		r := wire.NewRunner(client)
-		_, err := r.Run(t.Context(), hello("key"))
+		delay := time.Duration(0)
+		client := f.client(t, func(o *rueidis.ClientOption) {
+			o.DialCtxFn = func(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
+				time.Sleep(delay)
+				return f.dial(ctx, addr, dialer, config)
+			}
+		})
+		_, err := wire.NewRunner(client).Run(t.Context(), hello("key"))
 		require.NoError(t, err)
-		time.Sleep(time.Hour + 300*time.Millisecond) // between two pings: the fake server replies alike to what comes in one piece
-		before := f.dialCount()
-		_, err = r.Run(t.Context(), hello("key"))
-		require.NoError(t, err)
-		time.Sleep(400 * time.Millisecond)
-		require.Equal(t, before+1, f.dialCount())
-		_, err = r.Run(t.Context(), hello("key"))
-		require.NoError(t, err)
+		time.Sleep(time.Hour + 300*time.Millisecond)
+		delay = time.Minute
+		ended := make(chan error)
+		go func() { ended <- client.Do(t.Context(), client.B().Get().Key("a").Build()).Error() }()
+		time.Sleep(100 * time.Millisecond)
+		begun := time.Now()
+		client.Close()
+		require.NoError(t, <-ended)
+		require.LessOrEqual(t, time.Since(begun), time.Second)
+		time.Sleep(time.Minute)
 	})
 }

@@ -28,7 +28,7 @@ func (c *conn) noteRequestLocked(word []byte) {
 	is := func(known string) bool { return len(word) == len(known) && strings.EqualFold(string(word), known) }
 	c.mu.greeting.noteRequest(is)
 	if !is("PING") {
-		c.noteUseLocked()
+		c.mu.used = true
 	}
 	switch {
 	case is("EVALSHA"):

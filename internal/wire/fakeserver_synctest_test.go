@@ -25,6 +25,7 @@ type fakeServer struct {
 	dialErr error                       // the error of the next attempts to connect, or nil
 	reply   func(request string) string // the reply to a request; "" ends the connection
 	latency time.Duration               // the time until a reply
+	last    string                      // the name of the last namedConn that was used
 }
 
 func (f *fakeServer) set(dialErr error, reply func(string) string) {
@@ -100,6 +101,31 @@ func (f *fakeServer) dialCount() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.dials)
+}
+
+// namedConn is a connection to a server with a name, which is recorded when something but a PING is written.
+type namedConn struct {
+	net.Conn
+
+	name string
+	fake *fakeServer
+}
+
+// Write implements net.Conn.
+func (c *namedConn) Write(b []byte) (int, error) {
+	if !strings.Contains(string(b), "PING") {
+		c.fake.mu.Lock()
+		c.fake.last = c.name
+		c.fake.mu.Unlock()
+	}
+	return c.Conn.Write(b)
+}
+
+// lastServer returns the name of the server to which something was written last.
+func (f *fakeServer) lastServer() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.last
 }
 
 // maxDialsPerSecond returns the most dials in any second.

@@ -18,10 +18,15 @@ import (
 // first one was, and takes its place when no reply is due. Until then the first one serves, and it stays if the second
 // one cannot be had. A request is sent on one of them, once.
 //
-// A connection that is not used is not replaced before it is used again.
+// A connection that is not used is not replaced before it is used again. Then its first request waits for the second connection: the
+// address may have led elsewhere for long.
 
-// connectNextTimeout bounds an attempt to make the second connection.
-const connectNextTimeout = 2 * time.Second
+const (
+	// connectNextTimeout bounds an attempt to make the second connection.
+	connectNextTimeout = 2 * time.Second
+	// nextTimeout bounds how long a request waits for that. The client gives up a connection that is silent for 2 s.
+	nextTimeout = time.Second
+)
 
 // dialSettings are the arguments with which a connection was made.
 type dialSettings struct {
@@ -40,12 +45,31 @@ type replacement struct {
 	cancelNext context.CancelFunc // ends the attempt to make the second connection; nil if there was none
 }
 
-// noteUseLocked records a request.
-func (c *conn) noteUseLocked() {
-	c.mu.used = true
-	if c.mu.awaitsUse {
-		c.mu.awaitsUse = false
+// pingRequest is what the client writes on a connection that it does not use.
+//
+//nolint:gochecknoglobals // a constant
+var pingRequest = []byte("*1\r\n$4\r\nPING\r\n")
+
+// beginUseLocked begins to replace a connection that has reached its age unused, before its first request, which waits for that.
+func (c *conn) beginUseLocked() {
+	c.mu.awaitsUse, c.mu.used = false, true
+	if c.mu.drainEnded == nil && c.mu.endErr == nil {
+		c.mu.drainEnded = make(chan struct{})
 		c.setTimerLocked(0)
+	}
+}
+
+// awaitNext blocks until Write may be tried again. The first request of a connection that was not used waits for the second connection
+// for nextTimeout at most, and is written on the first one then. The attempt continues meanwhile.
+func (c *conn) awaitNext(ended <-chan struct{}) {
+	timeout := time.NewTimer(nextTimeout)
+	defer timeout.Stop()
+	select {
+	case <-ended:
+	case <-timeout.C:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.unblockUnlessDrainingLocked()
 	}
 }
 
@@ -54,8 +78,14 @@ func (c *conn) noteUseLocked() {
 func (c *conn) reachedMaxAge() {
 	c.mu.Lock()
 	follows := c.mu.clusterMember && !c.endpoint.connector.options.SingleServer // its addresses mean one server each, and the client finds them
-	keeps := c.mu.endErr != nil || c.mu.pinned || follows || c.mu.requests.unreadable || c.mu.replies.unreadable || !c.mu.accepted
-	if !keeps && !c.mu.used {
+	keeps := c.mu.endErr != nil || c.mu.pinned || follows || c.mu.requests.unreadable || c.mu.replies.unreadable
+	switch {
+	case keeps:
+		c.unblockUnlessDrainingLocked()
+	case !c.mu.accepted: // the server may still accept the client
+		keeps = true
+		c.restartAgeLocked()
+	case !c.mu.used:
 		keeps, c.mu.awaitsUse = true, true
 	}
 	c.mu.Unlock()
@@ -71,8 +101,16 @@ func (c *conn) reachedMaxAge() {
 	c.restartAgeLocked()
 }
 
+// unblockUnlessDrainingLocked lets a request be written that waits for the second connection.
+func (c *conn) unblockUnlessDrainingLocked() {
+	if !c.mu.draining {
+		c.unblockWritesLocked()
+	}
+}
+
 // restartAgeLocked keeps the inner connection for another age.
 func (c *conn) restartAgeLocked() {
+	c.unblockUnlessDrainingLocked()
 	if next := c.mu.next; next != nil {
 		c.mu.next = nil
 		go func() { _ = next.Close() }() // which may take a while with TLS

@@ -176,9 +176,9 @@ func TestFailedAttemptsStopNoFollowing(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		muted  bool          // the address ends each connection that subscribes
-		idle   time.Duration // from when the connection for messages ends, and no other can be made
-		used   time.Duration // then, still without another connection
-		logged int           // how often the log says that connections are not replaced, and that they are again
+		idle   time.Duration // the idle time after the end of the connection for messages, while no other can be made
+		used   time.Duration // the time in use after that, still without another connection
+		logged int           // the number of lines that say that connections are not replaced, and that they are again
 	}{
 		"no messages":                      {muted: true},
 		"a blip, and nobody listens again": {idle: 10 * time.Second, logged: 1},

@@ -286,6 +286,8 @@ func TestWhatChangesIsUsed(t *testing.T) {
 						}, signalbox.WithLogger(logger))
 					}
 					others := slog.New(slog.DiscardHandler)
+					idle := open(others)
+					require.NoError(f, locked(f.Context(), idle))
 					s := busy(o, open(logger), open(others))
 					before := len(lines.String())
 					c.changes(o)
@@ -296,7 +298,11 @@ func TestWhatChangesIsUsed(t *testing.T) {
 					o.failOver(false)
 					time.Sleep(40 * time.Second)
 					s.requireUntouched()
-					s.requireOver(open(others))
+					newcomer := open(others)
+					_, err := reentrant.New(newcomer, "since").Lock(f.Context())
+					require.NoError(f, err)
+					s.requireHeldOnce(idle, "since") // the first call after an idle time
+					s.requireOver(newcomer)
 				})
 			})
 		}
