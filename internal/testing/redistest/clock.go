@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -26,6 +27,35 @@ const (
 // calls NeedClocks first.
 func WithClockAhead(ahead time.Duration) Option {
 	return func(c *config) { c.ahead = ahead }
+}
+
+// Clock is a server's wall clock that a test sets while the server runs.
+type Clock struct{ file string }
+
+// NewClock returns a clock that shows the machine's time. A test that uses it calls NeedClocks first.
+func NewClock(tb testing.TB) *Clock {
+	tb.Helper()
+	c := &Clock{filepath.Join(tb.TempDir(), "ahead")}
+	c.Set(tb, 0)
+	return c
+}
+
+// Set sets the clock ahead of this machine's, or behind it if ahead is negative.
+func (c *Clock) Set(tb testing.TB, ahead time.Duration) {
+	tb.Helper()
+	// By a rename: the server reads the file each time that it asks for the time.
+	err := os.WriteFile(c.file+".new", fmt.Appendf(nil, "%+.3f\n", ahead.Seconds()), 0o600)
+	if err == nil {
+		err = os.Rename(c.file+".new", c.file)
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// WithClock gives the server that clock.
+func WithClock(clock *Clock) Option {
+	return func(c *config) { c.steps = clock }
 }
 
 // NeedClocks skips a test if servers cannot have clocks of their own here, or fails it if NeedFaketimeEnv
@@ -68,20 +98,19 @@ func faketime() (string, error) {
 // The C library is preloaded before other libraries with a malloc, such as a server's jemalloc. Otherwise
 // jemalloc asks for the time during its initialisation, libfaketime allocates memory to return it, and the
 // two wait for each other.
-func clocked(p program, ahead time.Duration) (program, error) {
-	if ahead == 0 {
+func clocked(p program, ahead time.Duration, steps *Clock) (program, error) {
+	if ahead == 0 && steps == nil {
 		return p, nil
 	}
 	library, err := faketime()
 	if err != nil {
 		return program{}, err
 	}
-	p.args = append([]string{
-		"LD_PRELOAD=" + library + " libc.so.6",
-		fmt.Sprintf("FAKETIME=%+.3f", ahead.Seconds()),
-		"FAKETIME_DONT_FAKE_MONOTONIC=1",
-		p.path,
-	}, p.args...)
+	clock := []string{fmt.Sprintf("FAKETIME=%+.3f", ahead.Seconds())}
+	if steps != nil {
+		clock = []string{"FAKETIME_TIMESTAMP_FILE=" + steps.file, "FAKETIME_NO_CACHE=1"}
+	}
+	p.args = slices.Concat([]string{"LD_PRELOAD=" + library + " libc.so.6", "FAKETIME_DONT_FAKE_MONOTONIC=1"}, clock, []string{p.path}, p.args)
 	p.path = "/usr/bin/env"
 	return p, nil
 }

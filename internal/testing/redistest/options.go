@@ -15,6 +15,7 @@ type config struct {
 	args     []string
 	failover time.Duration // 0: as quick as can be
 	ahead    time.Duration // the advance of the wall clock
+	steps    *Clock        // the clock that the test sets, or nil
 	secure   func() (*tlsSetup, error)
 }
 
@@ -62,7 +63,7 @@ func newConfig(opts []Option) config {
 
 // several checks that nothing was asked for that only a single server does.
 func (c config) several() error {
-	if c.port != 0 || c.secure != nil || c.ahead != 0 {
+	if c.port != 0 || c.secure != nil || c.ahead != 0 || c.steps != nil {
 		return errors.New("redistest: a given port, TLS, and a clock of its own, are for single servers")
 	}
 	return nil
@@ -70,7 +71,7 @@ func (c config) several() error {
 
 // setup is what a single server is started as.
 func (c config) setup() (setup, error) {
-	s := setup{port: c.port, args: c.args, ahead: c.ahead}
+	s := setup{port: c.port, args: c.args, ahead: c.ahead, steps: c.steps}
 	if c.secure != nil {
 		var err error
 		if s.tls, err = c.secure(); err != nil {

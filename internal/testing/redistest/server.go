@@ -183,7 +183,7 @@ func (s *Server) launch() error {
 	log := new(tail)
 	run, err := clocked(program{
 		path: s.binary, args: s.set.line(s.binary, s.port, s.bus), files: s.set.contents(s.mu.kept), log: log,
-	}, s.set.ahead)
+	}, s.set.ahead, s.set.steps)
 	if err != nil {
 		return err
 	}
@@ -191,7 +191,7 @@ func (s *Server) launch() error {
 	if err != nil {
 		return err
 	}
-	if s.set.ahead != 0 {
+	if s.set.ahead != 0 || s.set.steps != nil {
 		defer forgetClock(proc.pid)
 	}
 	if err := s.await(proc); err != nil {

@@ -17,6 +17,7 @@ type setup struct {
 	keeps string   // the one that it rewrites, and finds again after a Restart
 	tls   *tlsSetup
 	ahead time.Duration // the advance of the server's wall clock
+	steps *Clock        // the clock that the test sets, or nil
 }
 
 // line is the command line of a server without persistence. DEBUG is enabled because DEBUG SLEEP
