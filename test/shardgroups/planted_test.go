@@ -93,14 +93,15 @@ func mistakes() []*mistake {
 		{name: "drains end at once", was: "now_us - tonumber(since) <= state.drain", is: "false", rule: limitsDrains},
 		{name: "drains that no owner heard of end", was: "local first = find('h', 1)[1]\n    local since, shard = string.match(first or '', '^h:(%d+):(.*)$')", is: "local first = find('a', 1)[1]\n    local since, shard = string.match(first or '', '^a:(%d+):(.*)$')", rule: waitsUntilRead},
 		{name: "an end by force ends at once", was: "redis.call('ZADD', ends, decimal(-lease_end), number)", is: "redis.call('ZADD', ends, 0, number)", rule: waitsUntilRead},
-		{name: "hung drains count as moves", was: "'[a:' .. digits(now_us - 10000000)", is: "'[a:0'", rule: movesBesideHungDrains},
+		{name: "hung drains count for who is to have them", was: "':' .. slow_before, 'p:' .. owner)", is: "':', 'p:' .. owner)", rule: movesBesideHungDrains},
+		{name: "hung drains count as moves", was: "'[a:' .. slow_before", is: "'[a:0'", rule: movesBesideHungDrains},
 		{name: "only the youngest shards are looked at", was: "local pages = math.ceil(", is: "do return nil end\n  local pages = math.ceil(", rule: searchesBehindBans},
 		{name: "what all gave away sleeps for as long as it is banned", was: "again < first and again or first", is: "first", rule: rests},
 		{name: "the newest ban is dropped", was: "if #left > 64 then", is: "if #left > 8 then", rule: rests},
 		{name: "a promise by hand outlives a resize", was: "row.promised = '0000000000000000' -- also of", is: "budget = budget - 1 -- also of", rule: restsWhileItDrains},
 		{name: "a shard comes back at once", was: "return till and till > digits(now_us)", is: "return false", rule: goesElsewhere},
 		{name: "a finished name stays", was: "if row.state == 'x' or ending == 'x' and state.names == 1 then", is: "if row.state == 'x' then", rule: removesFinished},
-		{name: "a move by hand is undone", was: "local by_hand = row.class == '0' and member and member.state == 'l'", is: "local by_hand = false", rule: keepsAMoveByHand},
+		{name: "a move by hand is undone", was: "local by_hand = is_live and row.class == '0'", is: "local by_hand = false", rule: keepsAMoveByHand},
 	}
 }
 

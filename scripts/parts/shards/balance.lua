@@ -3,7 +3,7 @@
 -- shards/balance
 -- Grants what is free, and lets shards move until no move makes the loads more even.
 --
--- uses     budget, count_of, decimal, digits, donors, find, find_last, first_taker, grant_or_free, index, is_banned, is_recent, list_rows, may_grant, new_row, next_version, now_us, read_member, read_row, state, takers, write_row
+-- uses     budget, count_after, count_of, decimal, donors, find, find_after, find_last, first_taker, grant_or_free, index, is_banned, is_recent, list_rows, may_grant, new_row, next_version, now_us, read_member, read_row, slow_before, state, takers, write_row
 -- defines  balance, find_movable, grant_free, is_due, may_be_free, may_move, move_one, moving, next_free, request, request_one, turn_over
 
 local function is_due()
@@ -51,14 +51,16 @@ local function grant_free()
   end
 end
 
--- Turns a promise of the donor over to the taker, which moves nothing. One that was made by hand,
--- which is of class 0, stays as long as the donor does.
+-- Turns a promise of the donor over to the taker, which moves nothing. While the donor lives, one of
+-- a slow drain counts for nobody, and one that was made by hand, which is of class 0, stays.
 local function turn_over(donor, taker)
   local member = read_member(donor)
-  for _, entry in ipairs(find('p:' .. donor, SEARCH_FIRST)) do
-    local shard = string.match(entry, '^p:%d+:(.*)$')
+  local is_live = member and member.state == 'l'
+  local start = '[p:' .. donor .. ':' .. (is_live and slow_before or '')
+  for _, entry in ipairs(find_after(start, 'p:' .. donor, SEARCH_FIRST)) do
+    local shard = string.match(entry, '^p:%d+:%d+:(.*)$')
     local row = read_row(shard)
-    local by_hand = row.class == '0' and member and member.state == 'l'
+    local by_hand = is_live and row.class == '0'
     if not by_hand and not (taker and is_banned(row, taker)) then
       row.promised = taker or NO_STAMP
       write_row(shard, row)
@@ -71,14 +73,13 @@ local function request(shard, row, next_state, taker)
   row.state, row.version, row.promised = next_state, next_version(), taker or NO_STAMP
   write_row(shard, row)
 end
-local moving -- how many shards were asked for lately: a drain that takes long delays no other move
+local moving -- how many shards were asked for lately
 local function may_move()
   if now_us < state.quiet or not may_grant() then
     return false
   end
   if not moving then
-    local start, finish = '[a:' .. digits(now_us - SLOW_DRAIN_US), '(a;'
-    moving = redis.call('ZLEXCOUNT', index, start, finish)
+    moving = count_after('[a:' .. slow_before, 'a')
   end
   local most = state.moves > 0 and state.moves or math.max(MIN_MOVES, math.floor(state.count / MOVES_PART))
   return moving < most

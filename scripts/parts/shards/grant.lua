@@ -3,8 +3,8 @@
 -- shards/grant
 -- Granting shards, and what becomes of a shard that its owner has no more.
 --
--- uses     bans_left, count_of, decimal, digits, first_taker, group, index, is_banned, is_present, is_recent, next_version, now_us, read_member, state, taker_of, waits_for, write_row
--- defines  grant, grant_or_free, heir_of, lose_shard, may_grant, release_shard, remove_shard, set_free, wait_until
+-- uses     bans_left, count_of, decimal, digits, first_taker, group, index, is_banned, is_present, is_recent, next_version, now_us, rank, read_member, slow_before, state, taker_of, waits_for, write_row
+-- defines  grant, grant_or_free, heir_of, is_kept, lose_shard, may_grant, release_shard, remove_shard, set_free, wait_until
 local function grant(shard, row, owner, class)
   row.version = next_version()
   row.state, row.owner, row.token, row.promised, row.class, row.till = 'o', owner, row.version, NO_STAMP, class, '0'
@@ -24,11 +24,22 @@ local function wait_until(till, shard, row, heir)
   set_free(shard, row, 'w', till, heir)
 end
 
+-- A promise of a slow drain is kept if it was made by hand, and the member has room for it. Else the
+-- member stands among the takers with a load for which the promise does not count.
+local function is_kept(row, promised)
+  if row.version >= slow_before then
+    return true
+  end
+  if promised.ranked ~= promised.load then
+    rank(row.promised, promised)
+  end
+  return row.class == '0' and promised.load < promised.limit
+end
 -- Returns the member that a shard is for: the one that it is promised to, or the best taker. A
 -- promise to a member that is silent is kept while the server was away, and passes to another else.
 local function heir_of(row, is_lost)
   local promised = row.promised ~= NO_STAMP and read_member(row.promised)
-  if promised and promised.state == 'l' and not is_banned(row, row.promised) and (now_us < state.amnesty or is_recent(row.promised)) then
+  if promised and promised.state == 'l' and is_kept(row, promised) and not is_banned(row, row.promised) and (now_us < state.amnesty or is_recent(row.promised)) then
     return row.promised
   end
   return taker_of(row, is_lost)

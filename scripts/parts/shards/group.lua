@@ -5,7 +5,7 @@
 -- members are one sequence: the group's time, or one more than the last if that is not later.
 --
 -- uses     group, now
--- defines  agreed_set, budget, decimal, digits, fields, is_group, next_version, now_us, server_us, set_stored, state, stored, write_group
+-- defines  agreed_set, budget, decimal, digits, fields, is_group, next_version, now_us, server_us, set_stored, slow_before, state, stored, write_group
 local fields = {
   'count', 'names', 'next', 'version', 'quiet', 'quiet_end', 'last', 'server', 'amnesty', 'first_grant', 'calm', 'moves', 'drain',
   'free', 'wake', 'crashes', 'crashed', 'resize', 'asked', 'began', 'changed', 'gone', 'kept', 'keys', 'made', 'set_at', 'known',
@@ -35,6 +35,10 @@ end
 local function decimal(number)
   return string.format('%.0f', number)
 end
+-- A drain that takes longer than 10 s counts neither as a move under way nor for the load of the
+-- member that the shard is promised to, so what hangs delays no other move. After an outage it has
+-- as long again.
+local slow_before = digits(now_us < state.amnesty + SLOW_DRAIN_US and 0 or now_us - SLOW_DRAIN_US)
 local function next_version()
   state.version = math.max(state.version + 1, now_us)
   return digits(state.version)

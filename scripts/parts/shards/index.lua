@@ -3,7 +3,7 @@
 -- are behind it and ':', and before it and ';', the character that follows.
 --
 -- uses     index
--- defines  count_of, find, find_after, find_last
+-- defines  count_after, count_of, find, find_after, find_last
 local function find_after(start, prefix, limit)
   local finish = '(' .. prefix .. ';'
   return redis.call('ZRANGE', index, start, finish, 'BYLEX', 'LIMIT', 0, limit)
@@ -15,7 +15,10 @@ local function find_last(prefix, limit)
   local start, finish = '[' .. prefix .. ':', '(' .. prefix .. ';'
   return redis.call('ZRANGE', index, finish, start, 'BYLEX', 'REV', 'LIMIT', 0, limit)
 end
-local function count_of(prefix)
-  local start, finish = '[' .. prefix .. ':', '(' .. prefix .. ';'
+local function count_after(start, prefix)
+  local finish = '(' .. prefix .. ';'
   return redis.call('ZLEXCOUNT', index, start, finish)
+end
+local function count_of(prefix)
+  return count_after('[' .. prefix .. ':', prefix)
 end

@@ -9,7 +9,7 @@
 local function withdraw_promises()
   local promised = find('p', budget)
   for _, entry in ipairs(promised) do
-    local shard = string.match(entry, '^p:%d+:(.*)$')
+    local shard = string.match(entry, '^p:%d+:%d+:(.*)$')
     local row = read_row(shard)
     row.promised = NO_STAMP -- also of a move by hand: each step ends one, so that the steps end
     write_row(shard, row)

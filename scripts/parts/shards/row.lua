@@ -5,20 +5,20 @@
 -- leaves the set, or the set is replaced; f free; w free, and waits; g gone from the set. All that
 -- depends on a row, which is the index and the loads, is written by write_row and nowhere else.
 --
--- uses     change_load, concerned, index, is_changed, parse_row, read_member, row_text, rows, state
+-- uses     change_load, concerned, index, is_changed, parse_row, read_member, row_text, rows, slow_before, state
 -- defines  entries, loads_of, new_row, read_row, wake_at, write_row
 
 -- The members of the index that a row has:
 --   n:<owner>:<version>:  what a member owns, by what it has not seen yet
 --   k:<owner>:<class><version>:  what it owns and was not asked for; class 0 is asked for last
---   a:<version>:  asked for            p:<promised>:  promised
+--   a:<version>:  asked for            p:<promised>:<version>:  promised
 --   h:<till>:  asked for, and its owner has heard that, if drains have a limit
 --   f:<version>:  free                 w:<till>:  waits
 --   g:<version>:  gone                 v:<version>:  each, for observers
 local function entries(shard, row)
   local list = {'v:' .. row.version .. ':' .. shard}
   if row.promised ~= NO_STAMP then
-    list[2] = 'p:' .. row.promised .. ':' .. shard
+    list[2] = 'p:' .. row.promised .. ':' .. row.version .. ':' .. shard
   end
   if row.owner ~= NO_STAMP then
     list[#list + 1] = 'n:' .. row.owner .. ':' .. row.version .. ':' .. shard
@@ -38,9 +38,9 @@ local function entries(shard, row)
   return list
 end
 -- Which members' loads a row counts for: its owner's if the shard was not asked for, and that of
--- the member that it is promised to.
+-- the member that it is promised to if the drain is not slow.
 local function loads_of(row)
-  return {row.state == 'o' and row.owner or NO_STAMP, row.promised}
+  return {row.state == 'o' and row.owner or NO_STAMP, row.version >= slow_before and row.promised or NO_STAMP}
 end
 
 local function new_row()
