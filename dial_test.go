@@ -9,6 +9,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/url"
 	"os"
@@ -357,6 +358,7 @@ func TestASessionHasAnIDOfItsOwn(t *testing.T) {
 	require.NotEqual(t, one.ID(), other.ID())
 	var none *signalbox.Session
 	require.Empty(t, none.ID())
+	require.Equal(t, slog.Default(), none.Logger())
 }
 
 // P10: a session finds its server away, says so, and works when it is back.

@@ -4,6 +4,7 @@ package signalbox
 
 import (
 	"context"
+	"log/slog"
 
 	"github.com/redis/rueidis"
 
@@ -37,6 +38,10 @@ func (s *Session) ID() string {
 
 // IdleLocks returns how many locks the session keeps at the moment while no goroutine uses them; see WithKeepWarm.
 func (s *Session) IdleLocks() int { return (*session.Handle)(s).Session().IdleLocks() }
+
+// Logger returns the logger of the session: that of WithLogger, or slog.Default(). What serves the session, such as a source of
+// credentials, logs there.
+func (s *Session) Logger() *slog.Logger { return (*session.Handle)(s).Session().Logger() }
 
 // Close ends the session. It refuses new work, wakes waiters with ErrClosed, and blocks until every
 // lease is unlocked and every call has returned, or until ctx ends or the time of WithCloseGrace, whichever is

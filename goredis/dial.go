@@ -5,6 +5,7 @@ package goredis
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 
 	"github.com/redis/go-redis/v9"
@@ -48,8 +49,10 @@ func (s settings) dial(ctx context.Context, options []signalbox.SessionOption) (
 	session, err := signalbox.DialWith(ctx, s.ClientOption, append(slices.Clip(options), signalbox.WithOnClose(s.stream.close))...)
 	if err != nil {
 		s.stream.close()
+		return nil, err
 	}
-	return session, err
+	s.stream.logTo(session.Logger)
+	return session, nil
 }
 
 // ClientOption returns the same settings for the client that signalbox uses, for those who make it themselves with
@@ -59,6 +62,9 @@ func ClientOption[O Options](o O) (rueidis.ClientOption, error) {
 	converted, err := of(o)
 	if err != nil {
 		return rueidis.ClientOption{}, fmt.Errorf("goredis: %w", err)
+	}
+	if converted.stream != nil {
+		converted.stream.logTo(slog.Default)
 	}
 	return converted.ClientOption, nil
 }

@@ -5,6 +5,7 @@ package goredis_test
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -170,7 +171,8 @@ func TestAPasswordIsRotatedUnderLocks(t *testing.T) {
 			options := &redis.Options{Addr: server.Addr()}
 			with(options, provider)
 			client := redis.NewClient(options)
-			s, err := goredis.Dial(t.Context(), client)
+			log := locktest.NewSecrets(t)
+			s, err := goredis.Dial(t.Context(), client, signalbox.WithLogger(log.Logger()))
 			require.NoError(t, err)
 			require.NoError(t, client.Close(), "the session does not need it")
 			long := signalbox.WithFirstLease(30 * time.Second)
@@ -187,6 +189,8 @@ func TestAPasswordIsRotatedUnderLocks(t *testing.T) {
 			require.NoError(t, held.Unlock())
 			if options.StreamingCredentialsProvider != nil {
 				require.Equal(t, 1, provider.subscribed(), "it renews its token while somebody listens")
+				provider.push("", errors.New("the identity service is away"))
+				require.Contains(t, log.Recorded(), "the identity service is away", "the log of the session")
 			}
 			require.NoError(t, s.Close(t.Context()))
 			require.Zero(t, provider.subscribed())

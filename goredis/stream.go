@@ -19,6 +19,9 @@ import (
 // stays open, before the server ends that for the old one.
 const refreshAfter = 15 * time.Second
 
+// quietAfter is how long a provider has not failed when it works again.
+const quietAfter = time.Minute
+
 // A question waits for Subscribe for subscribeTimeout, which is shorter than what Tune allows a function for credentials. If there
 // are credentials already, it waits for resubscribeTimeout.
 const subscribeTimeout, resubscribeTimeout = 4 * time.Second, time.Second
@@ -37,6 +40,9 @@ type subscription struct {
 		current     auth.Credentials     // the last credentials, or nil
 		received    int                  // how many credentials came by OnNext
 		err         error                // the provider's last error, if nothing came after it
+		failing     bool                 // its failures were logged, or are to be, and their end was not
+		failedAt    time.Time            // the time of its last failure
+		logger      func() *slog.Logger  // the logger of the session, or nil while there is no session yet
 		unsubscribe auth.UnsubscribeFunc // ends the listener's subscription, or nil
 		subscribing chan struct{}        // is closed when the call of Subscribe that is under way has returned, or nil
 		closed      bool
@@ -59,18 +65,52 @@ func (l tokenListener) OnNext(credentials auth.Credentials) {
 	l.mu.received++
 }
 
-// OnError implements auth.CredentialsListener. It logs the first error after a success.
+// OnError implements auth.CredentialsListener. It logs the first error of a failing provider.
 func (s *subscription) OnError(err error) {
 	if err == nil {
 		return
 	}
 	s.mu.Lock()
-	first := s.mu.err == nil && !s.mu.closed
-	s.mu.err = err
-	used := s.mu.current != nil
+	begins := !s.mu.failing && !s.mu.closed
+	s.mu.failing, s.mu.failedAt, s.mu.err = true, time.Now(), err
+	logger := s.mu.logger
 	s.mu.Unlock()
-	if first {
-		slog.Warn("signalbox: the provider of credentials failed", "error", err, "lastAreUsed", used)
+	if begins {
+		warnOf(logger, err)
+	}
+}
+
+// logTo sets the logger, and logs there that the provider is failing already. A failure that is over by then was none of the session.
+func (s *subscription) logTo(logger func() *slog.Logger) {
+	s.mu.Lock()
+	s.mu.logger = logger
+	err := s.mu.err
+	s.mu.failing = err != nil
+	s.mu.Unlock()
+	if err != nil {
+		warnOf(logger, err)
+	}
+}
+
+// warnOf logs that the provider fails. Without a session the error of Dial says it. No lock is held: a handler is the service's code.
+func warnOf(logger func() *slog.Logger, err error) {
+	if logger != nil {
+		logger().Warn("signalbox: the provider of credentials failed, and the last credentials are used if there are any", "error", err)
+	}
+}
+
+// noteEnd logs that the provider works again, if it has not failed for quietAfter. So a provider that fails now and then causes one
+// line in that time.
+func (s *subscription) noteEnd() {
+	s.mu.Lock()
+	ends := s.mu.failing && s.mu.err == nil && time.Since(s.mu.failedAt) >= quietAfter
+	if ends {
+		s.mu.failing = false
+	}
+	logger, closed := s.mu.logger, s.mu.closed
+	s.mu.Unlock()
+	if ends && logger != nil && !closed {
+		logger().Info("signalbox: the provider of credentials works again")
 	}
 }
 
@@ -101,6 +141,10 @@ func (s *subscription) credentials(rueidis.AuthCredentialsContext) (rueidis.Auth
 	s.mu.Lock()
 	current, err := s.mu.current, cmp.Or(late, s.mu.err)
 	s.mu.Unlock()
+	if late != nil {
+		s.OnError(late)
+	}
+	s.noteEnd()
 	if current != nil {
 		identity := identityOf(current.BasicAuth()) // without the lock: it is the provider's code
 		identity.RefreshAfter = time.Now().Add(refreshAfter)
