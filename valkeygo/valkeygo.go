@@ -15,8 +15,8 @@
 //
 // # What is left out
 //
-// Caching, pools and buffers, retries, reading from replicas (locks go to the primary), Standalone, and what a client says of
-// itself. Everything else is taken over: what signalbox.Tune sets is as it says there.
+// Caching, pools and buffers, retries, reading from replicas (locks go to the primary), Standalone, ClientSetInfo, and ClientNoTouch:
+// keys of locks count as used. Everything else is taken over: what signalbox.Tune sets is as it says there.
 package valkeygo
 
 import (
@@ -41,6 +41,7 @@ func Dial(ctx context.Context, o valkey.ClientOption, options ...signalbox.Sessi
 var taken = []string{
 	"InitAddress", "ShuffleInit", "ForceSingleClient", "ClusterOption", "Sentinel", "Dialer", "DialFn", "DialCtxFn", "TLSConfig",
 	"DisableTCPNoDelay", "ConnWriteTimeout", "ConnLifetime", "MaxFlushDelay", "Username", "Password", "ClientName", "SelectDB", "AlwaysRESP2",
+	"ClientNoEvict",
 }
 
 // ClientOption returns the same settings for the client that signalbox uses, for those who make it themselves with
