@@ -25,7 +25,7 @@ import (
 //
 //	redis://[user:password@]host[:port][/db]                     port 6379 and database 0 by default
 //	rediss://...                                                 the same with TLS
-//	unix://[user:password@]/path/to/redis.sock[?db=number]
+//	unix://[user:password@]/path/to/redis.sock[?db=number]       one server, or a cluster of one node
 //	redis://sentinel1:26379?addr=sentinel2:26379&master_set=name a primary of sentinels
 //
 // In a password, characters such as @ : / ? # % must be escaped, an @ as %40: url.UserPassword does

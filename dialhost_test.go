@@ -111,6 +111,29 @@ func TestDialSaysWhatIsWrongWithAHost(t *testing.T) {
 	}
 }
 
+// P10: a socket leads to one server, whatever addresses a cluster of that one node names.
+func TestDialServesAClusterOfOneNodeByItsSocket(t *testing.T) {
+	t.Parallel()
+	redistest.Slow(t, "a node serves two seconds after its start")
+	socket := filepath.Join(t.TempDir(), "s")
+	node := redistest.Start(t, redistest.WithArgs("--cluster-enabled", "yes", "--unixsocket", socket))
+	slots := make([]any, 0, redistest.Slots+2)
+	slots = append(slots, "CLUSTER", "ADDSLOTS")
+	for slot := range redistest.Slots {
+		slots = append(slots, slot)
+	}
+	node.MustDo(t, slots...)
+	redistest.Await(t, "a cluster that serves", func() bool {
+		return strings.Contains(fmt.Sprint(node.MustDo(t, "CLUSTER", "INFO")), "cluster_state:ok")
+	})
+	s, err := signalbox.Dial(t.Context(), "unix://"+socket)
+	require.NoError(t, err)
+	for _, name := range []string{"a", "b", "c", "d"} {
+		require.NoError(t, locktest.Must(t, reentrant.New(s, name).Lock).Unlock())
+	}
+	require.NoError(t, s.Close(t.Context()))
+}
+
 // P10: a host that says nothing is named as well, and so is TLS at a port without it.
 func TestDialSaysWhichHostIsSilent(t *testing.T) {
 	t.Parallel()

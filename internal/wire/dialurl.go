@@ -74,6 +74,7 @@ func ParseURL(address string) (rueidis.ClientOption, error) {
 	if malformed != nil || o.SelectDB < 0 {
 		return refuse("the URL is not of the form redis://[user:password@]host[:port][/db], rediss:// with TLS, or unix:///path" + escapes)
 	}
+	o.ForceSingleClient = u.Scheme == "unix" // its dialer reaches no other node: a cluster's are host:port
 	if o.TLSConfig != nil && !query.Has("server_name") {
 		// rueidis.ParseURL sets the first host's. Without a name, each certificate is checked for the host that is dialled: also for
 		// other nodes of the URL, those that a cluster or sentinels name, and those of a redirection.

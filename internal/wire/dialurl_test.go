@@ -47,6 +47,7 @@ func TestParseReadsEveryPart(t *testing.T) {
 	o, err = ParseURL("unix://:safe@/run/redis.sock?db=2")
 	require.NoError(t, err)
 	require.Equal(t, []string{"/run/redis.sock"}, o.InitAddress)
+	require.True(t, o.ForceSingleClient)
 	require.Equal(t, 2, o.SelectDB)
 	o, err = ParseURL("valkey://localhost")
 	require.NoError(t, err)
