@@ -40,7 +40,7 @@ type subscription struct {
 		current     auth.Credentials     // the last credentials, or nil
 		received    int                  // how many credentials came by OnNext
 		err         error                // the provider's last error, if nothing came after it
-		failing     bool                 // its failures were logged, or are to be, and their end was not
+		failing     bool                 // a failure was logged, or is to be, and its end was not
 		failedAt    time.Time            // the time of its last failure
 		logger      func() *slog.Logger  // the logger of the session, or nil while there is no session yet
 		unsubscribe auth.UnsubscribeFunc // ends the listener's subscription, or nil

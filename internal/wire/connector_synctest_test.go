@@ -328,9 +328,9 @@ func TestIdleConnectionIsReplacedBeforeItIsUsed(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		fails   error
-		delay   time.Duration // of the next connection
+		delay   time.Duration // what the next connection takes
 		waits   time.Duration // how long the first request waits
-		replies string        // from where it is replied to
+		replies string        // the server that replies to it
 	}{
 		"at once": {replies: "new"},
 		"slow":    {delay: 300 * time.Millisecond, waits: 300 * time.Millisecond, replies: "new"},

@@ -52,7 +52,7 @@ local function grant_free()
 end
 
 -- Turns a promise of the donor over to the taker, which moves nothing. While the donor lives, one of
--- a slow drain counts for nobody, and one that was made by hand, which is of class 0, stays.
+-- a slow drain counts for no member, and one that was made by hand, which is of class 0, stays.
 local function turn_over(donor, taker)
   local member = read_member(donor)
   local is_live = member and member.state == 'l'
