@@ -32,6 +32,10 @@ to the group; before COMMAND runs, SIGHUP, SIGINT, SIGQUIT and SIGTERM end the w
 is over, which is before another process can acquire the lock. If the lock is taken away, the
 group gets SIGTERM at once, and may run beside the next holder for --grace at most.
 
+COMMAND also inherits the environment of signalbox, with its passwords, so that a signalbox in it finds
+the server. To keep a password from it write "signalbox run NAME -- env -u SIGNALBOX_PASSWORD COMMAND",
+or name a file by --password-file: then only its path is there.
+
 A program that cannot be ended, such as sudo by a user who is not root, is reported once a
 minute, and the lock is held or acquired again until it ends. Write "sudo signalbox run",
 not "signalbox run NAME -- sudo".

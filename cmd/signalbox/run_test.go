@@ -297,3 +297,12 @@ func TestRunLeavesIgnoredSignalsIgnored(t *testing.T) {
 	p.send("")
 	p.ended(3)
 }
+
+// COMMAND may call signalbox itself, so it inherits the password.
+func TestACommandCanCallSignalbox(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	server.MustDo(t, "CONFIG", "SET", "requirepass", "geheim")
+	env := environment(server.URL(), "SIGNALBOX_PASSWORD=geheim", "SIGNALBOX="+binary)
+	startWith(t, env, "run", "outer", "--", "sh", "-c", `"$SIGNALBOX" run inner -- true`).ended(0)
+}

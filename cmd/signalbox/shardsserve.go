@@ -22,8 +22,8 @@ among each other. The group has the shards 0 to n-1 of --count, or those named b
 all hosts have the same other --count or --shard; "signalbox shards sync" sets names at once.
 
 COMMAND runs in a process group of its own, without standard input, with SIGNALBOX_GROUP, SIGNALBOX_SHARD (the name of the
-shard), SIGNALBOX_INDEX (-1 if shards have names), SIGNALBOX_COUNT (0 if they have) and SIGNALBOX_TOKEN in its environment. When
-the shard is to move, the process group gets SIGTERM, and SIGKILL when --drain is over. The shard moves when no process of it is
+shard), SIGNALBOX_INDEX (-1 if shards have names), SIGNALBOX_COUNT (0 if they have) and SIGNALBOX_TOKEN in its environment,
+beside that of signalbox, as by run. When the shard is to move, the process group gets SIGTERM, and SIGKILL when --drain is over. The shard moves when no process of it is
 left. If the lease cannot be renewed, it has --grace between the two, which is before another member can own the shard.
 
 A COMMAND that ends is started again, after 0.1 s, and after up to 30 s if it fails again and again. If its exit code is 75, the
