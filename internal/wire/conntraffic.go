@@ -52,8 +52,15 @@ func (c *conn) noteRequestLocked(word []byte) {
 func (c *conn) countRepliesLocked(b []byte) (found string) {
 	f := &c.mu.replies
 	for len(b) > 0 {
+		isRefusal, value := f.isRefusal(b), b
 		var ended bool
-		if b, ended = f.next(b); !ended {
+		b, ended = f.next(b)
+		if isRefusal {
+			value = value[:len(value)-len(b)]
+			maskSecrets(value, c.secretsLocked())
+			f.maskText(c.secretsLocked())
+		}
+		if !ended {
 			break
 		}
 		if f.kind != '>' { // a message is no reply
@@ -76,6 +83,34 @@ func (c *conn) countRepliesLocked(b []byte) (found string) {
 		return "" // it is known
 	}
 	return found
+}
+
+// secretsLocked returns the passwords that were written on the connection.
+func (c *conn) secretsLocked() []string {
+	requests, _ := c.mu.greeting.parse()
+	secrets := passwords(requests)
+	if c.mu.given.Password != "" {
+		secrets = append(secrets, c.mu.given.Password)
+	}
+	return secrets
+}
+
+// endsInsideRefusal reports whether replies that were just read end inside an error.
+func (c *conn) endsInsideRefusal(b []byte) bool {
+	if b[len(b)-1] == '\n' {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f := c.mu.replies
+	f.text, f.line = nil, bytes.Clone(f.line) // f is a copy, and the copy's own
+	inside := false
+	for ended := true; ended && len(b) > 0; {
+		inside = f.isRefusal(b)
+		b, ended = f.next(b)
+		inside = inside && !ended
+	}
+	return inside
 }
 
 // acceptLocked records that the server accepts the client.

@@ -41,6 +41,21 @@ func (f *frameScanner) insideValue() bool {
 	return f.valuesLeft > 0 || f.bytesLeft > 0 || len(f.line) > 0
 }
 
+// isRefusal reports whether b begins with an error, or inside of one.
+func (f *frameScanner) isRefusal(b []byte) bool {
+	kind := b[0]
+	switch {
+	case f.valuesLeft > 0 || f.bytesLeft > 0:
+		kind = f.kind
+	case len(f.line) > 0:
+		kind = f.line[0]
+	}
+	return kind == '-' || kind == '!'
+}
+
+// maskText masks secrets in the error that has ended.
+func (f *frameScanner) maskText(secrets []string) { maskSecrets(f.text, secrets) }
+
 // next reads b up to the end of a value, and returns the rest of b.
 func (f *frameScanner) next(b []byte) (rest []byte, ended bool) {
 	for len(b) > 0 && !f.unreadable {

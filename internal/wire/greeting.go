@@ -146,6 +146,7 @@ func greet(next net.Conn, requests []greetingRequest) (hello []byte, err error) 
 	if !slices.ContainsFunc(requests, func(r greetingRequest) bool { return r.is("HELLO") }) {
 		return nil, errUngreeted
 	}
+	secrets := passwords(requests)
 	var text []byte
 	for _, r := range requests {
 		text = fmt.Appendf(text, "*%d\r\n", len(r.words))
@@ -166,7 +167,9 @@ func greet(next net.Conn, requests []greetingRequest) (hello []byte, err error) 
 			switch words := f.refusal(); {
 			case words != "":
 				if !r.refused || begins(words, connectRefusals) {
-					return nil, &refusedError{words}
+					masked := []byte(words)
+					maskSecrets(masked, secrets)
+					return nil, &refusedError{string(masked)}
 				}
 			case isReplica(f.text):
 				return nil, errors.New("the address leads to a replica")
