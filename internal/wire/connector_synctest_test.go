@@ -399,3 +399,29 @@ func TestCloseWaitsForARequestThatWaitsForAConnection(t *testing.T) {
 		time.Sleep(time.Minute)
 	})
 }
+
+// What a program sends first on a connection is not repeated on the next one, unless it sets the connection up.
+func TestOnlyWhatSetsAConnectionUpIsRepeated(t *testing.T) {
+	t.Parallel()
+	for words, want := range map[string]int{"CLIENT PAUSE 700 WRITE": 1, "CLIENT KILL TYPE normal": 1, "CLIENT SETNAME teller": 2} {
+		t.Run(words, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var f fakeServer
+				word, sent := strings.Fields(words)[1], 0
+				f.set(nil, func(request string) string {
+					f.mu.Lock()
+					defer f.mu.Unlock()
+					sent += strings.Count(request, word)
+					return welcomes(request)
+				})
+				client := f.client(t)
+				defer client.Close()
+				require.NoError(t, client.Do(t.Context(), client.B().Arbitrary(strings.Fields(words)...).Build()).Error())
+				time.Sleep(6 * time.Second)
+				require.Equal(t, 2, f.dialCount())
+				require.Equal(t, want, sent)
+			})
+		})
+	}
+}

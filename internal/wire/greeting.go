@@ -15,10 +15,14 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// greetingCommands are the commands with which a client opens a connection, and sets it up. Each can be repeated.
+// greetingCommands are the commands with which a client opens a connection, and sets it up. Each can be repeated, except for CLIENT,
+// of which repeatedOfClient can.
 //
-//nolint:gochecknoglobals // a constant table
-var greetingCommands = []string{"HELLO", "AUTH", "SELECT", "READONLY", "CLIENT", "INFO"}
+//nolint:gochecknoglobals // constant tables
+var (
+	greetingCommands = []string{"HELLO", "AUTH", "SELECT", "READONLY", "CLIENT", "INFO"}
+	repeatedOfClient = []string{"SETNAME", "SETINFO", "NO-EVICT", "NO-TOUCH", "TRACKING", "CAPA"}
+)
 
 // greeting is what the client writes first on a connection: greetingCommands. The connection's lock guards it.
 type greeting struct {
@@ -74,13 +78,16 @@ func (g *greeting) parse() (requests []greetingRequest, rest []byte) {
 }
 
 // requests returns the requests by which the connection became what it is. A client that was refused HELLO 3 begins again, in RESP2.
+// What a program sent first, and what acts on other connections, is not among them.
 func (g *greeting) requests() []greetingRequest {
 	requests, _ := g.parse()
 	if len(requests) > 0 && requests[0].is("HELLO", "3") && requests[0].refused {
 		again := slices.IndexFunc(requests, func(r greetingRequest) bool { return r.is("AUTH") || r.is("HELLO", "2") })
 		requests = requests[max(again, 0):]
 	}
-	return requests
+	return slices.DeleteFunc(requests, func(r greetingRequest) bool {
+		return r.is("CLIENT") && !slices.ContainsFunc(repeatedOfClient, func(known string) bool { return r.is("CLIENT", known) })
+	})
 }
 
 // parseRequest returns the words of the request at the beginning of b, and what follows it. It returns no words if b has no whole one.
