@@ -22,7 +22,7 @@ type table struct {
 	rows                           map[string]row
 	members                        []MemberInfo
 	at                             wire.Stamp    // the server's time of the last reply
-	lastEnd                        wire.Stamp    // when the last lease of a member ends
+	ended                          string        // the members whose lease has ended, and when, as the server has written them
 	ahead                          time.Duration // by how much stamps of rows are ahead of the server's clock
 	missing                        int           // how many names the server has lost
 }
@@ -38,7 +38,7 @@ func (t *table) apply(reply *wire.Reply) (more bool, err error) {
 	case reply.Code() == wire.NotDone:
 		*t = *newTable()
 		return false, errNoGroup
-	case reply.Len() < viewSize || len(reply.Text(2)) != stampSize || len(reply.Text(12)) != 3*stampSize:
+	case reply.Len() < viewSize || len(reply.Text(2)) != stampSize || len(reply.Text(12)) < 2*stampSize || len(reply.Text(12))%(2*stampSize) != 0:
 		return false, wire.ErrUnreadable
 	case reply.Int(0) == anew:
 		t.rows = make(map[string]row)
@@ -69,10 +69,10 @@ func (t *table) apply(reply *wire.Reply) (more bool, err error) {
 	t.count, t.named = int(reply.Int(5)), reply.Int(6) == 1
 	t.unowned, t.moving = int(reply.Int(7)), int(reply.Int(8))
 	rest := reply.Text(12)
-	t.lastEnd = wire.ParseStamp(rest[:stampSize])
-	ahead, _ := strconv.ParseInt(rest[stampSize:2*stampSize], 10, 64)
+	ahead, _ := strconv.ParseInt(rest[:stampSize], 10, 64)
 	t.ahead = time.Duration(ahead) * time.Microsecond
-	t.missing, _ = strconv.Atoi(rest[2*stampSize:])
+	t.missing, _ = strconv.Atoi(rest[stampSize : 2*stampSize])
+	t.ended = rest[2*stampSize:]
 	return reply.Int(3) == 1, nil
 }
 
@@ -129,27 +129,39 @@ func (t *table) readMembers(reply *wire.Reply) error {
 	return nil
 }
 
-// isAbandoned reports that no member is alive. No script of a member takes the shards of the dead then, so their rows stay.
-func (t *table) isAbandoned() bool { return t.at > t.lastEnd }
-
 // view returns a copy.
 func (t *table) view() *View {
 	v := &View{
-		Count: t.count, Members: slices.Clone(t.members), Unowned: t.unowned, Draining: t.moving,
+		Count: t.count, Unowned: t.unowned, Draining: t.moving,
 		named: t.named, rows: maps.Clone(t.rows), members: make(map[string]int, len(t.members)), at: t.at.Time(), ahead: t.ahead, missing: t.missing,
 	}
 	if v.named {
 		v.Count = len(v.rows)
 	}
-	if t.isAbandoned() {
-		v.Members, v.Draining, v.Unowned, v.abandoned = nil, 0, v.Count, t.lastEnd.Time()
+	if t.ended != "" {
+		v.ended = make(map[string]time.Time)
 	}
-	for i, m := range v.Members {
-		v.members[m.number] = i
+	for text := t.ended; text != ""; text = text[2*stampSize:] {
+		v.ended[text[:stampSize]] = wire.ParseStamp(text[stampSize : 2*stampSize]).Time()
+	}
+	for _, m := range t.members {
+		if _, is := v.ended[m.number]; !is {
+			v.members[m.number] = len(v.Members)
+			v.Members = append(v.Members, m)
+		}
 	}
 	for _, r := range v.rows {
-		if i, is := v.members[r.owner]; is && r.state != stateFree && r.state != stateWaits {
+		if r.state == stateFree || r.state == stateWaits {
+			continue
+		}
+		if i, is := v.members[r.owner]; is {
 			v.Members[i].Owned++
+		}
+		if _, is := v.ended[r.owner]; is {
+			v.Unowned++
+			if r.state != stateOwned {
+				v.Draining--
+			}
 		}
 	}
 	return v

@@ -86,13 +86,13 @@ type View struct {
 	// Unowned is how many shards have no owner, and Draining how many owners were asked for.
 	Unowned, Draining int
 
-	named     bool
-	rows      map[string]row
-	members   map[string]int // the index in Members, by number
-	at        time.Time      // the server's time
-	ahead     time.Duration  // by how much stamps are ahead of that, since the server's clock was set back
-	missing   int            // how many names the server has lost that no member has set again
-	abandoned time.Time      // the end of the last lease if no member is alive; the zero time if one is
+	named   bool
+	rows    map[string]row
+	members map[string]int       // the index in Members, by number
+	at      time.Time            // the server's time
+	ahead   time.Duration        // by how much stamps are ahead of that, since the server's clock was set back
+	missing int                  // how many names the server has lost that no member has set again
+	ended   map[string]time.Time // when the leases of members ended whose shards no script has taken yet: those have no owner
 }
 
 // row is a shard at the server.
@@ -152,8 +152,8 @@ func (v *View) owner(name string, r row) ShardInfo {
 	case stateFree:
 		o.Since = v.time(r.version)
 	}
-	if !v.abandoned.IsZero() && (o.State == Owned || o.State == Draining) {
-		return ShardInfo{Name: name, Losses: r.losses, Since: v.abandoned}
+	if end, is := v.ended[r.owner]; is && (o.State == Owned || o.State == Draining) {
+		return ShardInfo{Name: name, Losses: r.losses, Since: end}
 	}
 	if i, is := v.members[r.owner]; is && o.State != Unowned && o.State != Waiting {
 		m := v.Members[i]

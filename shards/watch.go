@@ -97,7 +97,7 @@ func (w *watchedGroup) OnReply(p watch.Poll, replies []wire.Outcome) (again bool
 	if err := w.group.observe(reply); err != nil {
 		return false, err
 	}
-	version, members, abandoned := w.table.version, w.table.membersVersion, w.table.isAbandoned()
+	version, members, ended := w.table.version, w.table.membersVersion, w.table.ended
 	w.pages, err = w.table.apply(reply)
 	w.latest.ReplyLocked(p)
 	w.applied = p.Number
@@ -111,7 +111,7 @@ func (w *watchedGroup) OnReply(p watch.Poll, replies []wire.Outcome) (again bool
 		return true, nil
 	}
 	view := w.latest.ValueLocked()
-	if view == nil || version != w.table.version || members != w.table.membersVersion || abandoned != w.table.isAbandoned() {
+	if view == nil || version != w.table.version || members != w.table.membersVersion || ended != w.table.ended {
 		view = w.table.view()
 	}
 	w.latest.ShowLocked(p, view, nil)

@@ -23,11 +23,10 @@
 --            is promised to (16), state (1), losses (4), length (2) and name; see README.md
 --          each of list has number (16), id (41), state (1), weight (4), limit (5), length of
 --            the label (2), label and value; there is no member if changed is members_seen
---          rest is three numbers of 16 digits. The first is when the last lease of a member ends,
---            or ended: from then on no member is alive, and no shard has an owner, whatever rows
---            say. The next is by how many microseconds the stamps of rows are ahead of the server's
---            clock, which was set back. The last is how many names the server has lost that no
---            member has set again
+--          rest is two numbers of 16 digits, and members whose lease has ended: number (16) and
+--          when it ended (16). These own nothing, whatever rows and list say. The first number is
+--          by how many microseconds the stamps of rows are ahead of the server's clock, which was
+--          set back; the second how many names the server has lost that no member has set again
 -- effects  none
 -- cost     O(log n): TIME, HMGET, ZRANGE twice, ZLEXCOUNT three times; HMGET with the rows, 512 at
 --          the most; HGETALL if a member has changed
@@ -49,8 +48,14 @@ else
   view_rows()
   view_members()
 end
-local till = math.abs(redis.call('ZRANGE', ends, 0, 0, 'REV', 'WITHSCORES')[2] or 0)
-local rest = digits(till) .. digits(now_us - server_us) .. digits(math.max(state.known - state.count, 0))
+local rest = digits(now_us - server_us) .. digits(math.max(state.known - state.count, 0))
+-- No script may have taken their shards yet, nor ever will if no member is left.
+local after, before = '(-' .. now, '(' .. now
+local ended = redis.call('ZRANGE', ends, after, before, 'BYSCORE', 'WITHSCORES')
+for n = 1, #ended, 2 do
+  local till = math.abs(ended[n + 1]) -- 0: since a script took the first of its shards
+  rest = rest .. ended[n] .. digits(till > 0 and till or state.changed)
+end
 if is_restart then
   return {2, now, version, more, digits(state.began), state.count, state.names, unowned, moving, changed, texts, list, rest}
 end

@@ -535,3 +535,38 @@ func TestGroupWhoseMembersAllDiedIsReported(t *testing.T) {
 		l.requireSound()
 	})
 }
+
+// No member is left but one whose polls are refused. No script takes the shards of the dead for it, so their rows stay, and observers
+// report all the same.
+func TestShardsOfTheDeadAreReportedWhilePollsAreRefused(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(w *fixture) {
+		const n = 10
+		l := newShardLog(w)
+		members := l.some(n, 2)
+		g := shards.New(w.user().Session, "a", shards.Count(n))
+		for _, m := range members {
+			m.kill()
+		}
+		var refuses atomic.Bool
+		w.redis.Server().SetPreHook(func(p *server.Peer, command string, args ...string) bool {
+			if !refuses.Load() || !strings.HasPrefix(command, "EVAL") || args[0] != scripts.ShardsPoll.SHA1 {
+				return false
+			}
+			p.WriteError("TRYAGAIN Multiple keys request during rehashing of slot")
+			return true
+		})
+		refuses.Store(true)
+		alone := l.member(shards.Count(n), shardDrain)
+		time.Sleep(time.Minute)
+		v, err := g.View(w.Context())
+		require.NoError(w, err)
+		require.Len(w, v.Members, 1)
+		require.Equal(w, n, v.Unowned)
+		require.ErrorIs(w, g.Health(w.Context()), signalbox.ErrNotHeld)
+		refuses.Store(false)
+		l.untilEven(n, alone)
+		require.NoError(w, g.Health(w.Context()))
+		l.requireSound()
+	})
+}
