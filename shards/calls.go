@@ -110,7 +110,7 @@ type joinReply struct {
 }
 
 // joinCall returns the call that joins, with all that the member has said before. old is the number of the membership that was lost
-// before, or "".
+// before, and the greatest token, or "".
 func (m *Member) joinCall(id, old string, desired settings) wire.Call {
 	g := m.group
 	o := &g.options

@@ -156,11 +156,16 @@ func (ms *membership) tryJoin(a *joinAttempt, desired settings) error {
 	if err := g.base.Session.Handshake(ctx, g.keys[0]); err != nil {
 		return errs.OfCall(ctx, err)
 	}
-	now := clock.Now()
+	now, old := clock.Now(), ms.old
+	if old != "" {
+		ms.member.mu.Lock()
+		old += ms.member.mu.last.Text()
+		ms.member.mu.Unlock()
+	}
 	if a.id == "" || now.Mono()-a.sent.Mono() > sameJoin {
 		*a = joinAttempt{g.base.Session.NewTicket(), now, desired}
 	}
-	reply, err := g.base.Session.Runner.Run(ctx, ms.member.joinCall(a.id, ms.old, a.desired))
+	reply, err := g.base.Session.Runner.Run(ctx, ms.member.joinCall(a.id, old, a.desired))
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@
 -- ARGV[8]  calm_us  for how long after a join no owned shard is asked for
 -- ARGV[9]  moves  how many moves may be under way in the group, 0 if it is not said
 -- ARGV[10]  drain_us  for how long an owner that was asked may keep its shard, 0 for ever
--- ARGV[11]  old  the number of a member that this process has lost, or ''
+-- ARGV[11]  old  number of a member that this process has lost, and its greatest token (16); or ''
 -- ARGV[12]  label  what the caller is called, 0 to 64 bytes
 -- ARGV[13]  value  what observers read, 0 to 256 bytes
 -- ARGV[14]  mode  l takes shards, p is paused
@@ -56,6 +56,15 @@ end
 -- include shards/save
 -- include shards/requested
 -- include shards/restore
+-- If the server's clock was set back before it lost the group, the group's time continues from
+-- the greatest token that the caller has seen: members take no smaller one.
+local last_token = tonumber(string.sub(old, STAMP_LENGTH + 1)) or 0
+if last_token > now_us then
+  if now_us < state.first_grant then
+    state.first_grant = last_token + FIRST_GRANT_US
+  end
+  state.amnesty, now_us = last_token + AMNESTY_US, last_token
+end
 if is_group then
   if (state.names == 1) ~= (count == '0') or exact == '1' and tonumber(count) ~= state.count and count ~= '0' then
     return {-5, state.count, state.names}
@@ -66,6 +75,7 @@ end
 local is_restored = restore()
 state.calm, state.moves, state.drain = tonumber(calm_us), tonumber(moves), tonumber(drain_us)
 
+old = string.sub(old, 1, STAMP_LENGTH)
 local lost = old ~= '' and read_member(old)
 if lost and string.sub(lost.id, 1, SESSION_LENGTH) == string.sub(id, 1, SESSION_LENGTH) and lost.state ~= 'd' and lost.state ~= 'e' then
   set_state(old, lost, 'e')

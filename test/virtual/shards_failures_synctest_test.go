@@ -570,3 +570,25 @@ func TestShardsOfTheDeadAreReportedWhilePollsAreRefused(t *testing.T) {
 		l.requireSound()
 	})
 }
+
+// Guarantee 12: the clock is set back, and then the server loses its data. Members that were there before take no smaller token than they
+// had: the group's time continues from that.
+func TestTokensRiseIfDataIsLostAfterTheClockWasSetBack(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(w *fixture) {
+		const n = 16
+		var ahead atomic.Int64
+		w.skewed(func() time.Duration { return time.Duration(ahead.Load()) })
+		l := newShardLog(w)
+		members := l.some(n, 2)
+		ahead.Store(-int64(2 * time.Hour))
+		time.Sleep(time.Minute)
+		w.redis.FlushAll()
+		members = append(members, l.member(shards.Count(n), shardDrain)) // it knows of no token
+		time.Sleep(2 * time.Second)
+		took := l.untilEven(n, members...)
+		t.Logf("set back by 2h, and lost: even %v later", took)
+		require.LessOrEqual(w, took, 10*time.Second)
+		l.requireSound()
+	})
+}
