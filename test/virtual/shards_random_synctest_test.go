@@ -3,151 +3,232 @@
 package virtual_test
 
 import (
+	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
-	"sync/atomic"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/shards"
 )
 
 const (
 	randomShards = 40
-	// randomEvents is how many events a group sees.
-	randomEvents = 40
+	// randomSteps is how many steps a seed has.
+	randomSteps = 40
 	// mostRandomMembers is how many members there are at most.
 	mostRandomMembers = 12
-	// mostDrain is how long a function needs to return at most.
+	// mostDrain is how long a function needs to return at most, unless it hangs.
 	mostDrain = 3 * time.Second
+	// mostRetry is for how long Run pauses after an error at most.
+	mostRetry = 5 * time.Second
 )
 
-// randomGroup is a group to which things happen at random.
-type randomGroup struct {
-	*shardLog
-
-	random  *rand.Rand
-	members []*shardMember
-	ahead   atomic.Int64 // by how much the server's clock is wrong
+// shardStep is one thing that happens to a group.
+type shardStep struct {
+	at            int           // its index in the steps of the seed
+	after         time.Duration // the pause before it
+	verb          string
+	member, shard uint64 // which one of those that there are then: modulo their number
+	argument      uint64 // the seed of what else the verb draws
 }
 
-func (g *randomGroup) upTo(d time.Duration) time.Duration {
-	return time.Duration(g.random.Int64N(int64(d)))
+// String returns the step as a line of a report.
+func (s shardStep) String() string {
+	return fmt.Sprintf("%2d  after %-12v %-14s member %d, shard %d, argument %d", s.at, s.after.Round(time.Millisecond), s.verb, s.member%100, s.shard%100, s.argument)
 }
 
-func (g *randomGroup) start() {
-	m := g.member(shards.Count(randomShards), g.upTo(mostDrain))
-	m.wire.latency.Store(int64(g.upTo(20 * time.Millisecond)))
-	g.members = append(g.members, m)
+// draw returns what the verb draws from.
+func (s shardStep) draw() *rand.Rand { return rand.New(rand.NewPCG(s.argument, 2)) }
+
+// shardPlan is a seed: all of it is drawn before the first step.
+type shardPlan struct {
+	seed    uint64
+	isGiven bool                   // it is played again, and says what it does
+	named   bool                   // the shards have names
+	jumps   bool                   // the server's clock is set
+	limit   time.Duration          // DrainLimit
+	options []signalbox.LockOption // of every member
+	steps   []shardStep
 }
 
-// takeOne removes a member from the list, and returns it. It returns nil if there is one alone.
-func (g *randomGroup) takeOne() *shardMember {
-	if len(g.members) == 1 {
+// drawShards draws the plan of a seed from verbs.
+func drawShards(seed uint64, verbs []string) *shardPlan {
+	random := rand.New(rand.NewPCG(seed, 1))
+	p := &shardPlan{seed: seed, jumps: seed%2 == 1, named: seed%3 == 2, options: []signalbox.LockOption{shards.Retry(100*time.Millisecond, mostRetry)}}
+	if random.IntN(4) == 0 {
+		p.limit = 5 * time.Second
+		p.options = append(p.options, shards.DrainLimit(p.limit))
+	}
+	if random.IntN(4) == 0 {
+		p.options = append(p.options, shards.Moves(1+random.IntN(8)))
+	}
+	if random.IntN(4) == 0 {
+		p.options = append(p.options, shards.RebalanceDelay(0))
+	}
+	for range randomSteps {
+		most := 10 * time.Second
+		if random.IntN(8) == 0 {
+			most = time.Minute
+		}
+		s := shardStep{
+			len(p.steps), time.Millisecond + time.Duration(random.Int64N(int64(most))), verbs[random.IntN(len(verbs))],
+			random.Uint64(), random.Uint64(), random.Uint64(),
+		}
+		if s.verb != "clock" || p.jumps {
+			p.steps = append(p.steps, s)
+		}
+	}
+	return p
+}
+
+// only returns the plan with those steps alone.
+func (p *shardPlan) only(steps []shardStep) *shardPlan {
+	other := *p
+	other.steps = steps
+	return &other
+}
+
+// walk is what SIGNALBOX_WALK is set to, to play these steps alone.
+func (p *shardPlan) walk() string {
+	all := make([]string, len(p.steps))
+	for i, s := range p.steps {
+		all[i] = strconv.Itoa(s.at)
+	}
+	return fmt.Sprintf("%d/%s", p.seed, strings.Join(all, ","))
+}
+
+// givenPlan returns the plan of SIGNALBOX_WALK, or nil.
+func givenPlan(t *testing.T, verbs []string) *shardPlan {
+	t.Helper()
+	text, list, part := strings.Cut(os.Getenv("SIGNALBOX_WALK"), "/")
+	if text == "" {
 		return nil
 	}
-	i := g.random.IntN(len(g.members))
-	m := g.members[i]
-	g.members = append(g.members[:i], g.members[i+1:]...)
-	return m
+	seed, err := strconv.ParseUint(text, 10, 64)
+	require.NoError(t, err)
+	p := drawShards(seed, verbs)
+	p.isGiven = true
+	if part {
+		listed := "," + list + ","
+		p.steps = slices.DeleteFunc(p.steps, func(s shardStep) bool { return !strings.Contains(listed, fmt.Sprintf(",%d,", s.at)) })
+	}
+	return p
 }
 
-// event makes one thing happen. Of n kinds the last one is a clock that jumps.
-func (g *randomGroup) event(n int) {
-	time.Sleep(g.upTo(10 * time.Second))
-	one := g.members[g.random.IntN(len(g.members))]
-	switch g.random.IntN(n) {
-	case 0, 1:
-		if len(g.members) < mostRandomMembers {
-			g.start()
+// shorten leaves out steps, halves first and single ones last, as long as what is left fails.
+func shorten(p *shardPlan, fails func(*shardPlan) bool) *shardPlan {
+	for size := len(p.steps) / 2; size > 0; size /= 2 {
+		for at := 0; at < len(p.steps); {
+			less := p.only(slices.Concat(p.steps[:at], p.steps[min(at+size, len(p.steps)):]))
+			if fails(less) {
+				p = less
+			} else {
+				at += size
+			}
 		}
-	case 2:
-		if m := g.takeOne(); m != nil {
-			m.cancel()
-		}
-	case 3:
-		if m := g.takeOne(); m != nil {
-			m.kill()
-		}
-	case 4:
-		one.wire.goSilent()
-		time.Sleep(g.upTo(25 * time.Second))
-		one.wire.heal()
-	case 5:
-		one.wire.losesMessages.Store(g.random.IntN(2) == 0)
-	case 6:
-		one.wire.swallowsReplies.Store(true)
-		time.Sleep(g.upTo(2 * time.Second))
-		one.wire.heal()
-	default:
-		g.jump()
+	}
+	return p
+}
+
+// tally counts what happened in all seeds: each verb with its outcome, and what the group did about it.
+type tally struct {
+	mu   sync.Mutex
+	rows map[string]int
+}
+
+func newTally() *tally { return &tally{rows: make(map[string]int)} }
+
+func (y *tally) add(row string) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	y.rows[row]++
+}
+
+// require requires that each row was seen.
+func (y *tally) require(t *testing.T, rows ...string) {
+	t.Helper()
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	for _, row := range slices.Sorted(maps.Keys(y.rows)) {
+		t.Logf("%7d  %s", y.rows[row], row)
+	}
+	for _, row := range rows {
+		require.Positive(t, y.rows[row], "%q did not happen", row)
 	}
 }
 
-// jump sets the server's clock, back or ahead. By the promise all members reach the server within two seconds then, and a step
-// ahead is one that the server notices.
-func (g *randomGroup) jump() {
-	time.Sleep(5 * time.Second) // who was silent is back
-	step := 4*time.Second + g.upTo(20*time.Second)
-	if g.random.IntN(2) == 0 {
-		step = -g.upTo(20 * time.Second)
-	}
-	g.ahead.Add(int64(step))
-	time.Sleep(5 * time.Second)
-}
-
-// playShards plays the events of a seed: no shard ever has two owners, and in the end the loads are even. The clock jumps if the
-// seed is odd.
-func playShards(t *testing.T, seed uint64) {
+// play plays a plan, and returns what happened that no guarantee allows. It fails the test only for what a plan cannot cause.
+func (p *shardPlan) play(t *testing.T, counts *tally) (violations []string) {
 	t.Helper()
 	bubbleOfUsers(t, func(w *fixture) {
-		g := &randomGroup{shardLog: newShardLog(w), random: rand.New(rand.NewPCG(seed, 1))}
-		kinds := 7
-		if seed%2 == 1 {
-			kinds = 8
-			w.skewed(func() time.Duration { return time.Duration(g.ahead.Load()) })
-		}
-		for range 3 {
-			g.start()
-		}
-		for range randomEvents {
-			g.event(kinds)
-		}
-		took := g.untilEven(randomShards, g.members...)
-		late := g.late()
-		moves, gaps := g.reset()
-		t.Logf("seed %d: %d members, even after %v, %d moves, %d beside one of a lost lease, longest gap %v",
-			seed, len(g.members), took, moves, late, at(gaps, 1))
-		g.requireSound()
+		g := newRandomGroup(w, p, counts)
+		g.embedded()
+		violations = g.play()
 	})
+	return violations
 }
 
-// P1, P3, P5: members come, leave, die and lose touch at random, messages and replies are lost, and clocks jump.
+// playShards plays the plan of a seed. One that fails is shortened, and the test says how to play what is left.
+func playShards(t *testing.T, p *shardPlan, counts *tally) {
+	t.Helper()
+	violations := p.play(t, counts)
+	if len(violations) == 0 {
+		return
+	}
+	if p.isGiven {
+		t.Error(strings.Join(violations, "\n"))
+		return
+	}
+	least, last := shorten(p, func(less *shardPlan) bool {
+		return slices.ContainsFunc(make([]struct{}, 2), func(struct{}) bool { return len(less.play(t, newTally())) > 0 }) // polls are spread at random
+	}), violations
+	if again := least.play(t, newTally()); len(again) > 0 {
+		last = again
+	}
+	text := fmt.Sprintf("first:\n%s\nshortened:\n%s\nSIGNALBOX_WALK=%s go test ./virtual -run TestShardsUnderRandomEvents -v", strings.Join(violations, "\n"), strings.Join(last, "\n"), least.walk())
+	for _, s := range least.steps {
+		text += "\n" + s.String()
+	}
+	t.Error(text)
+}
+
+// Guarantees 1 to 13: members come, leave, die and lose touch at random, functions return, fail, hang and give shards away, settings and
+// the set change, and the server loses data, memory and time. SIGNALBOX_WALK=123 plays that seed alone, and 123/4,9 two of its steps.
 func TestShardsUnderRandomEvents(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(4) {
-		playShards(t, seed)
+	verbs, counts := randomVerbs(), newTally()
+	if p := givenPlan(t, verbs); p != nil {
+		playShards(t, p, counts)
+		counts.require(t)
+		return
+	}
+	for seed := range uint64(redistest.Rounds(3, 14)) {
+		playShards(t, drawShards(seed, verbs), counts)
+	}
+	if !testing.Short() {
+		counts.require(t, requiredRows()...)
 	}
 }
 
-// SIGNALBOX_WALK=123 plays that seed alone.
+// Seeds of TestShardsUnderRandomEvents, one after the other.
 func TestSoakShardsUnderRandomEvents(t *testing.T) {
 	t.Parallel()
-	more := locktest.Soak(t)
-	first := uint64(0)
-	if text := os.Getenv("SIGNALBOX_WALK"); text != "" {
-		n, err := strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err)
-		first, more = n, func() bool { return false }
-		playShards(t, n)
-	}
-	seed := first
+	more, verbs, counts := locktest.Soak(t), randomVerbs(), newTally()
+	seed := uint64(1000)
 	for ; more(); seed++ {
-		playShards(t, seed)
+		playShards(t, drawShards(seed, verbs), counts)
 	}
-	t.Logf("%d seeds", seed-first)
+	t.Logf("%d seeds", seed-1000)
+	counts.require(t)
 }

@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"github.com/alicebob/miniredis/v2"
 )
 
 // wire is the connections of one client. Each is a pipe to another pipe, so that what passes
@@ -29,8 +27,8 @@ type wire struct {
 	}
 }
 
-func (w *wire) dial(redis *miniredis.Miniredis) (net.Conn, error) {
-	inner, err := redis.Dial()
+func (w *wire) dial(to interface{ Dial() (net.Conn, error) }) (net.Conn, error) {
+	inner, err := to.Dial()
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,570 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/shards"
+)
+
+const (
+	// mostSilent is for how long a shard may have no owner before Health says so: its last owner's lease, and what Health adds.
+	mostSilent = shards.DefaultLease + 18*time.Second
+	// mostUnowned is for how long a shard may have no owner if nothing but a death happens.
+	mostUnowned = shards.DefaultLease + 4*time.Second
+	// mostUneven is for how long loads may be uneven after the last event.
+	mostUneven = 3 * time.Minute
+	// mostViolations is how many are reported.
+	mostViolations = 5
+)
+
+// violated notes what no guarantee allows.
+func (g *randomGroup) violated(format string, args ...any) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.mu.violations) < mostViolations {
+		g.violatedLocked("%v: %s", time.Now().Format("15:04:05.000"), fmt.Sprintf(format, args...))
+	}
+}
+
+// mayBegin reports whether a function may begin beside one that drains: after DrainLimit, or after the lease was lost. A member learns
+// of that, but a context that has ended before keeps its cause.
+func (g *randomGroup) mayBegin(drains *shardRun) bool {
+	g.state.Lock()
+	defer g.state.Unlock()
+	m := g.state.all[drains.member]
+	drained := time.Since(drains.ended)
+	return g.plan.limit > 0 && drained >= g.plan.limit || m.faults > 0 || m.faultAt.After(drains.ended.Add(-shards.DefaultLease)) || g.state.lostAt.After(drains.began)
+}
+
+// starts notes that a function starts.
+func (g *randomGroup) starts(m *randomMember, s shards.Shard, order chan shardOrder) *ownership {
+	g.leftTime(m, s)
+	g.state.Lock()
+	defer g.state.Unlock()
+	name := s.Name()
+	m.orders[name] = order
+	if until := m.barred[name]; time.Until(until) > time.Second { // the server counts from a later moment
+		go g.violated("shard %s came back %v too early", name, time.Until(until))
+	}
+	if g.state.poison[name] > 0 && g.removeLocked(m) != nil {
+		g.state.poison[name]--
+		time.AfterFunc(100*time.Millisecond, func() { g.kill(m) })
+	}
+	if s.Losses() > 2 {
+		g.counts.add("shard: its owners died three times")
+	}
+	o := g.state.latest[name]
+	if o == nil || o.shard != s {
+		o = &ownership{member: m, shard: s}
+		g.state.latest[name] = o
+	}
+	o.returned = time.Time{}
+	return o
+}
+
+// leftTime requires that a context whose lease was lost ended a third of the lease ago: that of a member is 3 s and its age.
+func (g *randomGroup) leftTime(m *randomMember, s shards.Shard) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, other := range g.mu.running[s.Name()] {
+		if other.member == m.shardMember || other.member.isStopped() || !errors.Is(other.shard.Err(), signalbox.ErrLost) {
+			continue
+		}
+		g.counts.add("shard: begins beside a lost one")
+		ago := time.Since(other.ended)
+		g.state.Lock()
+		hasLost := g.state.lostAt.After(other.began)
+		g.state.Unlock()
+		if ago < time.Second && !hasLost {
+			g.violatedLocked("shard %s: its last context ended %v before", s.Name(), ago)
+		}
+	}
+}
+
+// hasOwner reports whether a shard has an owner, or a function that has not returned.
+func (g *randomGroup) hasOwner(name string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if slices.ContainsFunc(g.mu.running[name], func(r *shardRun) bool { return !r.member.isStopped() }) {
+		return true
+	}
+	g.state.Lock()
+	defer g.state.Unlock()
+	o := g.state.latest[name]
+	return o != nil && !o.member.isStopped() && o.shard.Err() == nil
+}
+
+// mayTake reports whether a member may take that shard.
+func (g *randomGroup) mayTakeLocked(m *randomMember, name string) bool {
+	return m.weight > 0 && m.load() < m.limit && time.Now().After(m.barred[name]) && time.Since(m.began) > heardFor && m.faults == 0
+}
+
+// watches requires, each second until calm, what is true at all times.
+func (g *randomGroup) watches(ctx context.Context) {
+	for ctx.Err() == nil {
+		if v, err := g.views.View(ctx); err == nil {
+			g.watch(ctx, v)
+		}
+		g.requireRetries()
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// slow returns how long what takes d may take: twice as long after the clock was set back.
+func (g *randomGroup) slow(d time.Duration) time.Duration {
+	if g.plan.jumps {
+		return 2 * d
+	}
+	return d
+}
+
+// watch requires that no shard of the set is without an owner for longer than promised, and in silence never.
+func (g *randomGroup) watch(ctx context.Context, v *shards.View) {
+	all := v.Names()
+	var silent, idle []string
+	mostSilent, mostUnowned := g.slow(mostSilent), g.slow(mostUnowned)
+	isReplaced := g.isReplaced(v.Count)
+	owned := make(map[string]bool, len(all))
+	for _, name := range all {
+		owned[name] = g.hasOwner(name)
+	}
+	g.state.Lock()
+	for _, times := range []map[string]time.Time{g.state.unowned, g.state.idle} {
+		maps.DeleteFunc(times, func(name string, _ time.Time) bool { is, known := owned[name]; return is || !known })
+	}
+	for _, m := range g.state.all {
+		if m.faults > 0 {
+			g.state.upsetAt = time.Now()
+		}
+	}
+	for _, name := range all {
+		if owned[name] {
+			continue
+		}
+		o, _ := v.Owner(name)
+		since, is := g.state.unowned[name]
+		if !is || g.diesLocked(name, o) {
+			since = time.Now()
+			g.state.unowned[name] = since
+		}
+		if time.Since(since) > mostSilent {
+			silent = append(silent, name)
+		}
+		isPoisonous := o.State == shards.Waiting && o.Losses > 2
+		may := slices.ContainsFunc(g.state.members, func(m *randomMember) bool { return g.mayTakeLocked(m, name) })
+		if !may || isPoisonous || isReplaced || g.state.isFull > 0 || g.state.isSetting {
+			delete(g.state.idle, name)
+			continue
+		}
+		since, is = g.state.idle[name]
+		if !is || since.Before(g.state.upsetAt) {
+			since = time.Now()
+		}
+		if g.state.idle[name] = since; time.Since(since) > mostUnowned {
+			idle = append(idle, fmt.Sprintf("%s %v since %v", name, o.State, since.Format("15:04:05.000")))
+			delete(g.state.idle, name)
+		}
+	}
+	g.state.Unlock()
+	if len(idle) > 0 {
+		g.violated("no owner, though a member may have them: %q", idle)
+	}
+	if len(silent) == 0 {
+		g.nils = 0
+		return
+	}
+	g.counts.add("health: must not be nil")
+	if g.views.Health(ctx) != nil {
+		g.nils = 0
+		return
+	}
+	// A server that was away reaps no member for two seconds, and then 16 shards a call.
+	if g.nils++; g.nils > 5 {
+		g.violated("Health returns nil, and these have no owner for more than %v: %q; %d members, %d unowned, %d drain", mostSilent, silent, len(v.Members), v.Unowned, v.Draining)
+	}
+}
+
+// diesLocked reports whether the server has granted a shard once more to a member that does not hear of it. It pays again.
+func (g *randomGroup) diesLocked(name string, o shards.ShardInfo) bool {
+	if o.Token == g.state.tokens[name] || o.Session == "" {
+		return false
+	}
+	g.state.tokens[name] = o.Token
+	for _, m := range g.state.all {
+		if m.ID() == o.Session {
+			return m.isStopped() || m.faults > 0 || time.Since(m.faultAt) < heardFor
+		}
+	}
+	return false
+}
+
+// isReplaced reports whether a function runs for which a new set waits.
+func (g *randomGroup) isReplaced(count int) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, runs := range g.mu.running {
+		if slices.ContainsFunc(runs, func(r *shardRun) bool {
+			return !g.plan.named && (r.shard.Count() != count || errors.Is(r.shard.Err(), shards.ErrResized))
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// requireRetries requires that functions that returned are called again.
+func (g *randomGroup) requireRetries() {
+	g.state.Lock()
+	defer g.state.Unlock()
+	for name, o := range g.state.latest {
+		if !o.returned.IsZero() && time.Since(o.returned) > mostRetry+time.Second+g.server.slack && o.shard.Err() == nil && !o.member.isStopped() {
+			go g.violated("the function of shard %s was not called again for %v", name, time.Since(o.returned))
+			o.returned = time.Now()
+		}
+	}
+}
+
+// uneven returns why the loads are not even, or "". They are if each shard has an owner that some member may be, and if no move that
+// members allow would make the loads by weight more even.
+func (g *randomGroup) uneven() string {
+	v, err := g.views.View(context.Background())
+	if err != nil {
+		return err.Error()
+	}
+	all := v.Names()
+	g.state.Lock()
+	defer g.state.Unlock()
+	owner := make(map[string]*randomMember)
+	for _, m := range g.state.members {
+		for _, name := range m.shards() {
+			owner[name] = m
+		}
+	}
+	for _, name := range all {
+		from := owner[name]
+		for _, to := range g.state.members {
+			if from == to || to.weight == 0 || to.load() >= to.limit || time.Now().Before(to.barred[name]) {
+				continue
+			}
+			if from == nil {
+				return fmt.Sprintf("shard %s has no owner, and %d of weight %d has room", name, slices.Index(g.state.members, to), to.weight)
+			}
+			if from.weight == 0 || from.load() > from.limit || (2*from.load()-1)*to.weight > (2*to.load()+1)*from.weight {
+				return fmt.Sprintf("shard %s may move from a load of %d for %d to one of %d for %d", name, from.load(), from.weight, to.load(), to.weight)
+			}
+		}
+	}
+	return ""
+}
+
+// untilEven waits until the loads are even, at most for that time.
+func (g *randomGroup) untilEven(most time.Duration) (took time.Duration) {
+	began := time.Now()
+	for {
+		why := g.uneven()
+		took = time.Since(began)
+		if why == "" {
+			return took
+		}
+		if took > most {
+			g.violated("not even after %v: %s; health: %v", took, why, g.views.Health(context.Background()))
+			return took
+		}
+		time.Sleep(time.Second)
+	}
+}
+
+// bars returns whether some shard may not go to some living member, and when the last of those ends that end soon.
+func (g *randomGroup) bars() (are bool, till time.Time) {
+	g.state.Lock()
+	defer g.state.Unlock()
+	till = time.Now()
+	for _, m := range g.state.members {
+		for _, until := range m.barred {
+			are = are || time.Now().Before(until)
+			if time.Until(until) < time.Hour && until.After(till) {
+				till = until
+			}
+		}
+	}
+	return are, till
+}
+
+// play plays the plan, and returns what happened that no guarantee allows.
+func (g *randomGroup) play() []string {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	g.calls.Go(func() { g.watches(ctx) })
+	g.calls.Go(func() {
+		for v, err := range g.views.Watch(ctx) {
+			if err == nil {
+				g.state.Lock()
+				g.state.shown = v
+				g.state.Unlock()
+			}
+		}
+	})
+	first := rand.New(rand.NewPCG(g.plan.seed, 3))
+	for range 3 {
+		g.join(first)
+	}
+	for _, s := range g.plan.steps {
+		g.step(s)
+	}
+	g.comesToRest()
+	if g.isSound() {
+		g.changesOnce(first)
+	}
+	cancel()
+	g.calls.Wait()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.mu.violations
+}
+
+func (g *randomGroup) isSound() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.mu.violations) == 0
+}
+
+// comesToRest ends all faults. Then loads become even, nothing moves any more, and all see the same.
+func (g *randomGroup) comesToRest() {
+	close(g.calm)
+	g.state.Lock()
+	clear(g.state.poison)
+	g.state.Unlock()
+	g.heal()
+	time.Sleep(30 * time.Second) // calls and faults of the server end
+	g.heal()
+	most := g.slow(mostUneven)
+	if g.hasPoison() {
+		most += 6 * time.Minute
+	}
+	took := g.untilEven(most)
+	g.requireSet()
+	if are, till := g.bars(); are {
+		time.Sleep(time.Until(till) + 15*time.Second)
+	}
+	g.untilEven(most)
+	time.Sleep(30 * time.Second)
+	late := g.late()
+	g.countCauses()
+	g.reset()
+	time.Sleep(time.Minute)
+	if moves, _ := g.reset(); moves > 0 {
+		g.violated("%d shards moved in a minute of rest", moves)
+	}
+	g.requireSeen()
+	g.w.Logf("seed %d: %d members, even after %v, %d beside one of a lost lease", g.plan.seed, len(g.state.members), took, late)
+}
+
+// hasPoison reports whether a shard waits since its owners died.
+func (g *randomGroup) hasPoison() bool {
+	v, err := g.views.View(context.Background())
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(v.Names(), func(name string) bool { o, _ := v.Owner(name); return o.Losses > 2 })
+}
+
+// countCauses counts why contexts ended.
+func (g *randomGroup) countCauses() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, cause := range g.mu.causes {
+		for word, is := range endsOfShards() {
+			if errors.Is(cause, is) {
+				g.counts.add("context: " + word)
+			}
+		}
+	}
+	if g.mu.late > 0 {
+		g.counts.add("shard: begins beside a late function")
+	}
+}
+
+func endsOfShards() map[string]error {
+	return map[string]error{
+		"moved": shards.ErrMoved, "removed": shards.ErrRemoved, "resized": shards.ErrResized, "left": shards.ErrLeft, "lost": signalbox.ErrLost, "cancelled": context.Canceled,
+	}
+}
+
+// requireSet requires that the set is that of the last call that succeeded, or that Health says what is missing. Then it is set again.
+func (g *randomGroup) requireSet() {
+	ctx := context.Background()
+	v, err := g.views.View(ctx)
+	if err != nil {
+		g.violated("no view: %v", err)
+		return
+	}
+	healthy := g.views.Health(ctx) == nil
+	g.state.Lock()
+	count, all, isUnsure, isLost := g.state.count, maps.Clone(g.state.names), g.state.isUnsure, g.state.isLost
+	g.state.Unlock()
+	if !g.plan.named {
+		if !isUnsure && v.Count != count {
+			g.violated("the set has %d shards, and not %d", v.Count, count)
+		}
+		return
+	}
+	isThere := make(map[string]bool)
+	for _, name := range v.Names() {
+		isThere[name] = true
+		if _, is := all[name]; !is && !isUnsure {
+			g.violated("there is a shard %q", name)
+		}
+	}
+	for name, isSure := range all {
+		if isSure && !isThere[name] && !isUnsure && (!isLost || healthy) {
+			g.violated("there is no shard %q, and Health says nothing", name)
+		}
+	}
+	if err := g.views.Sync(ctx, slices.Sorted(maps.Keys(all))); err != nil {
+		g.violated("sync: %v", err)
+	}
+	g.untilEven(mostUneven)
+}
+
+// requireSeen requires that a view, the last one of Watch, and Health say what is true.
+func (g *randomGroup) requireSeen() {
+	v, err := g.views.View(context.Background())
+	if err != nil {
+		g.violated("no view: %v", err)
+		return
+	}
+	unowned := 0
+	g.state.Lock()
+	shown := g.state.shown
+	owner := make(map[string]*randomMember)
+	for _, m := range g.state.members {
+		for _, name := range m.shards() {
+			owner[name] = m
+		}
+	}
+	g.state.Unlock()
+	for _, name := range v.Names() {
+		m := owner[name]
+		for _, view := range []*shards.View{v, shown} {
+			o, is := view.Owner(name)
+			switch {
+			case m == nil && (o.State == shards.Owned || o.State == shards.Draining):
+				g.violated("shard %s is said to be %v, and has no owner", name, o.State)
+			case m != nil && (!is || o.State != shards.Owned || o.Session != m.ID() || o.Token != g.state.latest[name].shard.Token()):
+				g.violated("shard %s is said to be %+v", name, o)
+			}
+		}
+		if m == nil {
+			unowned++
+		}
+	}
+	for _, view := range []*shards.View{v, shown} {
+		if view.Unowned != unowned || view.Draining != 0 || len(view.Members) != len(g.state.members) {
+			g.violated("a view has %d members, %d unowned and %d draining; %d and %d are right", len(view.Members), view.Unowned, view.Draining, len(g.state.members), unowned)
+		}
+		for _, info := range view.Members {
+			i := slices.IndexFunc(g.state.members, func(m *randomMember) bool { return m.ID() == info.Session })
+			if i < 0 {
+				g.violated("there is no member of session %s", info.Session)
+				continue
+			}
+			if m := g.state.members[i]; info.Weight != m.weight || info.Limit != m.limit || info.Value != m.value || info.Owned != m.load() || info.Leaving {
+				g.violated("a member is said to be %+v, and has weight %d, limit %d, value %s, load %d", info, m.weight, m.limit, m.value, m.load())
+			}
+		}
+	}
+	if err := g.views.Health(context.Background()); (err == nil) != (unowned == 0) {
+		g.violated("Health: %v, and %d shards have no owner", err, unowned)
+	}
+}
+
+// changesOnce makes one change to the group that rests: a join takes the share of the new member, and a leave and a crash move the
+// shards of that member alone, each once.
+func (g *randomGroup) changesOnce(random *rand.Rand) {
+	owners := func() map[string]*randomMember {
+		all := make(map[string]*randomMember)
+		for _, m := range g.state.members {
+			for _, name := range m.shards() {
+				all[name] = m
+			}
+		}
+		return all
+	}
+	before, hasBars := owners(), false
+	for _, m := range g.state.members {
+		hasBars = hasBars || m.limit < shards.MaxShards || slices.ContainsFunc(slices.Collect(maps.Values(m.barred)), time.Now().Before)
+	}
+	var changed *randomMember
+	kind := []string{"join", "leave", "crash"}[g.plan.seed%3]
+	most := 20 * time.Second // a lease, two polls, and a drain
+	one := shardStep{member: random.Uint64()}
+	switch {
+	case kind == "join" || len(g.state.members) == 1:
+		kind, most = "join", 16*2*shards.DefaultRebalanceDelay // while members die young
+		changed = g.join(rand.New(rand.NewPCG(random.Uint64(), 4)))
+		hasBars = hasBars || changed.limit < shards.MaxShards
+	case kind == "leave":
+		changed = g.takeOne(one)
+		changed.cancel()
+	default:
+		changed = g.takeOne(one)
+		g.kill(changed)
+	}
+	most = g.slow(most)
+	// While all others pause, its shards wait.
+	hasBars = hasBars || !slices.ContainsFunc(g.state.members, func(m *randomMember) bool { return m != changed && m.weight > 0 })
+	share := changed.load()
+	time.Sleep(heardFor)
+	took := g.untilEven(most + mostUneven)
+	moves, gaps := g.reset()
+	after := owners()
+	g.counts.add("rest: " + kind)
+	if hasBars {
+		return
+	}
+	g.w.Logf("seed %d: %s: even after %v, %d moves, longest gap %v", g.plan.seed, kind, took+heardFor, moves, at(gaps, 1))
+	for name, m := range before {
+		if after[name] != m && m != changed && after[name] != changed {
+			g.violated("%s: shard %s moved between others", kind, name)
+		}
+	}
+	if kind == "join" {
+		share = changed.load()
+	}
+	if moves != share {
+		g.violated("%s: %d moves for a share of %d", kind, moves, share)
+	}
+	bound := 1100*time.Millisecond + g.server.slack
+	if kind == "crash" {
+		bound = most
+	}
+	if longest := at(gaps, 1); longest > bound {
+		g.violated("%s: a shard had no owner for %v", kind, longest)
+	}
+}
+
+// requiredRows are the rows of the tally that must be there.
+func requiredRows() (all []string) {
+	for verb := range shardVerbs() {
+		all = append(all, verb+": done")
+	}
+	for word := range endsOfShards() {
+		all = append(all, "context: "+word)
+	}
+	return append(all,
+		"rest: join", "rest: leave", "rest: crash", "health: must not be nil",
+		"shard: its owners died three times", "shard: begins beside a late function", "shard: begins beside a lost one",
+	)
+}
