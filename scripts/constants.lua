@@ -146,6 +146,7 @@ local GONE_ROW_US = 60000000 -- for so long observers read that a name has left 
 local GROUP_TTL_MS = 604800000 -- the keys of a group outlive its last use by this: a week
 local RENEW_KEYS_US = 86400000000 -- if nothing changes, their lives are lengthened once in this
 local SLOW_DRAIN_US = 10000000 -- a drain that takes longer does not count as a move under way
+local HUNG_DRAIN_US = 60000000 -- nor, from then on, for the member that the shard is promised to
 local LEAST_OWNED_US = 1000000 -- from a grant to the next one, if the owner gave the shard away
 local RECHECK_US = 5000000 -- a shard that each member gave away is looked at again after this
 local RECHECK_EACH_US = 10000 -- and after this for each shard that waits

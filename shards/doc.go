@@ -25,7 +25,8 @@
 //     lost. After a crash it is for a lease and a second: 3 s and its age if the member was younger than 12 s; for up to 2 s
 //     more if the next owner polls late.
 //  5. Even: when no member has joined for RebalanceDelay, the shards that a member owns or is promised are its share, rounded up or
-//     down. With weights no move would make the loads by weight more even.
+//     down. With weights no move would make the loads by weight more even. A shard that drains for longer than a minute counts
+//     for no member.
 //  6. Few moves: a join moves the share of the new member, rounded down; a leave or a crash the shards of that member alone.
 //  7. A rolling restart of M members moves each of N shards once if each new member joins at most RebalanceDelay before
 //     its predecessor leaves, and about twice if it leaves first. M - 1 more may move if M does not divide N.

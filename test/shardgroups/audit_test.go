@@ -85,7 +85,7 @@ func (g *group) audit() {
 		}
 		if r.promised != never {
 			loads[r.promised]++
-			if r.version < fmt.Sprintf("%016d", last-10*second) {
+			if r.version < fmt.Sprintf("%016d", last-60*second) {
 				slow[r.promised]++
 			}
 		}
@@ -100,7 +100,7 @@ func (g *group) audit() {
 	}
 }
 
-// auditLoads checks the loads. slow are the promises of slow drains: they do not count, from the member's next poll on.
+// auditLoads checks the loads. slow are the promises of drains that hang: they do not count, from the member's next poll on.
 func (g *group) auditLoads(loads, slow map[string]int) {
 	g.Helper()
 	_, donors := g.sorted(3)

@@ -452,7 +452,7 @@ func movesBesideHungDrains(tb testing.TB) {
 	hung, good := w.add(s), w.add(s)
 	w.runs(8*second, second)
 	next := w.add(s)
-	for range 80 {
+	for range 300 {
 		hung.polls()
 		good.polls()
 		good.drains()
@@ -460,6 +460,81 @@ func movesBesideHungDrains(tb testing.TB) {
 		w.passes(second)
 	}
 	require.Equal(tb, []int{30, 15, 15}, w.loads(), "the hung one was asked for what it has too much, and gave none; the others are even")
+}
+
+// A drain of up to a minute costs no move more: the member that it is for counts it.
+func TestSlowDrainsCostNoMove(t *testing.T) {
+	t.Parallel()
+	movesTheFewestWithSlowDrains(t)
+}
+
+func movesTheFewestWithSlowDrains(tb testing.TB) {
+	tb.Helper()
+	w := evenWorld(tb, 60, 2)
+	w.moves = 0
+	w.add(defaults(60))
+	for range 6 {
+		for range 55 {
+			for _, m := range w.members {
+				m.polls()
+			}
+			w.passes(second)
+		}
+		w.turn()
+	}
+	require.Equal(tb, []int{20, 20, 20}, w.loads())
+	require.Equal(tb, 20, w.moves)
+}
+
+// Whatever asks a member for its shards, if it hangs the others are even with what they own. Nothing moves then, and only what it releases in the end.
+func TestMembersAreEvenBesideOneThatHangs(t *testing.T) {
+	t.Parallel()
+	areEvenBesideHung(t)
+}
+
+func areEvenBesideHung(tb testing.TB) {
+	tb.Helper()
+	for what, begins := range map[string]func(m *member){
+		"leaves":        func(m *member) { m.leave() },
+		"pauses":        func(m *member) { m.set(1, unlimited, "p") },
+		"lowers limit":  func(m *member) { m.set(1, 5, "l") },
+		"shares evenly": func(*member) {},
+	} {
+		w := newWorld(newGroup(tb), 60)
+		hung, others := w.add(defaults(60)), []*member{w.add(defaults(60)), w.add(defaults(60))}
+		runs := func(seconds int) {
+			for range seconds {
+				hung.polls()
+				for _, m := range others {
+					m.polls()
+					m.drains()
+				}
+				w.passes(second)
+			}
+		}
+		w.runs(8*second, second)
+		begins(hung)
+		runs(10)
+		others = append(others, w.add(defaults(60)))
+		runs(400)
+		least, most := 60, 0
+		for _, m := range others {
+			least, most = min(least, len(m.owns)), max(most, len(m.owns))
+		}
+		require.LessOrEqual(tb, most-least, 1, "%s: %v", what, w.loads())
+		require.GreaterOrEqual(tb, least, 13, "%s: %v", what, w.loads())
+		w.audit()
+		w.counted()
+		runs(60)
+		require.Zero(tb, w.moves, what)
+		due := len(hung.due)
+		require.GreaterOrEqual(tb, due, 5, what)
+		hung.drains()
+		w.runs(5*second, second)
+		require.LessOrEqual(tb, w.moves, due, what)
+		w.audit()
+		w.drop()
+	}
 }
 
 // Shards that are banned from a taker keep no others from moving to it.

@@ -3,8 +3,8 @@
 -- shards/balance
 -- Grants what is free, and lets shards move until no move makes the loads more even.
 --
--- uses     budget, count_after, count_of, decimal, donors, find, find_after, find_last, first_taker, grant_or_free, index, is_banned, is_recent, list_rows, may_grant, new_row, next_version, now_us, read_member, read_row, slow_before, state, takers, write_row
--- defines  balance, find_movable, grant_free, is_due, may_be_free, may_move, move_one, moving, next_free, request, request_one, turn_over
+-- uses     budget, count_after, count_of, decimal, donors, find, find_after, find_last, first_taker, grant_or_free, hung_before, index, is_banned, is_recent, list_rows, may_grant, new_row, next_version, now_us, read_member, read_row, slow_before, state, takers, write_row
+-- defines  balance, find_movable, grant_free, is_due, may_be_free, may_move, move_one, moving, next_free, others_of, request, request_one, turn_over
 
 local function is_due()
   return state.wake > 0 and now_us >= state.wake
@@ -51,12 +51,13 @@ local function grant_free()
   end
 end
 
--- Turns a promise of the donor over to the taker, which moves nothing. While the donor lives, one of
--- a slow drain counts for no member, and one that was made by hand, which is of class 0, stays.
+-- Turns a promise of the donor over to the taker, which moves nothing. While the donor lives, one
+-- of a drain that hangs counts for no member, and one that was made by hand, which is of class 0,
+-- stays.
 local function turn_over(donor, taker)
   local member = read_member(donor)
   local is_live = member and member.state == 'l'
-  local start = '[p:' .. donor .. ':' .. (is_live and slow_before or '')
+  local start = '[p:' .. donor .. ':' .. (is_live and hung_before or '')
   for _, entry in ipairs(find_after(start, 'p:' .. donor, SEARCH_FIRST)) do
     local shard = string.match(entry, '^p:%d+:%d+:(.*)$')
     local row = read_row(shard)
@@ -114,6 +115,12 @@ local function request_one(donor, taker)
   end
   return shard
 end
+-- Returns which of so many takers or donors a search reads behind the first: each second others.
+local function others_of(size)
+  local pages = math.max(math.ceil((size - 1) / SEARCH_FIRST), 1)
+  local start = 1 + math.floor(now_us / NEXT_PAGE_US) % pages * SEARCH_FIRST
+  return start, start + SEARCH_FIRST - 1
+end
 -- Whether a step made the loads more even, by a shard from the donor to the best taker that may
 -- have one of its shards; nil if no taker has less than the donor, or enough shards move already.
 local function move_one(donor, score)
@@ -131,7 +138,8 @@ local function move_one(donor, score)
   if request_one(donor, taker) then
     return true
   end
-  local others = redis.call('ZRANGE', takers, 1, SEARCH_FIRST, 'WITHSCORES')
+  local start, finish = others_of(redis.call('ZCARD', takers))
+  local others = redis.call('ZRANGE', takers, start, finish, 'WITHSCORES')
   for n = 1, #others, 2 do
     if others[n] ~= donor and tonumber(others[n + 1]) < score and is_recent(others[n]) and request_one(donor, others[n]) then
       return true
@@ -146,7 +154,8 @@ local function balance()
     local found = redis.call('ZRANGE', donors, 0, 0, 'REV', 'WITHSCORES')
     local has_moved = found[1] and move_one(found[1], tonumber(found[2]))
     if has_moved == false then
-      found = redis.call('ZRANGE', donors, 1, SEARCH_FIRST, 'REV', 'WITHSCORES')
+      local start, finish = others_of(redis.call('ZCARD', donors))
+      found = redis.call('ZRANGE', donors, start, finish, 'REV', 'WITHSCORES')
       for n = 1, #found, 2 do
         has_moved = has_moved or move_one(found[n], tonumber(found[n + 1]))
       end

@@ -3,7 +3,7 @@
 -- shards/grant
 -- Granting shards, and what becomes of a shard that its owner has no more.
 --
--- uses     bans_left, count_of, decimal, digits, first_taker, group, index, is_banned, is_present, is_recent, next_version, now_us, rank, read_member, slow_before, state, taker_of, waits_for, write_row
+-- uses     bans_left, count_of, decimal, digits, first_taker, group, hung_before, index, is_banned, is_present, is_recent, next_version, now_us, rank, read_member, state, taker_of, waits_for, write_row
 -- defines  grant, grant_or_free, heir_of, is_kept, lose_shard, may_grant, release_shard, remove_shard, set_free, wait_until
 local function grant(shard, row, owner, class)
   row.version = next_version()
@@ -24,10 +24,10 @@ local function wait_until(till, shard, row, heir)
   set_free(shard, row, 'w', till, heir)
 end
 
--- A promise of a slow drain is kept if it was made by hand, and the member has room for it. Else the
--- member stands among the takers with a load for which the promise does not count.
+-- A promise of a drain that hangs is kept if it was made by hand, and the member has room for it.
+-- Else the member stands among the takers with a load for which the promise does not count.
 local function is_kept(row, promised)
-  if row.version >= slow_before then
+  if row.version >= hung_before then
     return true
   end
   if promised.ranked ~= promised.load then

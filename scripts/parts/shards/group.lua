@@ -5,7 +5,7 @@
 -- members are one sequence: the group's time, or one more than the last if that is not later.
 --
 -- uses     group, now
--- defines  agreed_set, budget, decimal, digits, fields, is_group, next_version, now_us, server_us, set_stored, slow_before, state, stored, write_group
+-- defines  agreed_set, budget, decimal, digits, drains_before, fields, hung_before, is_group, next_version, now_us, server_us, set_stored, slow_before, state, stored, write_group
 local fields = {
   'count', 'names', 'next', 'version', 'quiet', 'quiet_end', 'last', 'server', 'amnesty', 'first_grant', 'calm', 'moves', 'drain',
   'free', 'wake', 'crashes', 'crashed', 'resize', 'asked', 'began', 'changed', 'gone', 'kept', 'keys', 'made', 'set_at', 'known',
@@ -35,10 +35,13 @@ end
 local function decimal(number)
   return string.format('%.0f', number)
 end
--- A drain that takes longer than 10 s counts neither as a move under way nor for the load of the
--- member that the shard is promised to, so what hangs delays no other move. After an outage it has
--- as long again.
-local slow_before = digits(now_us < state.amnesty + SLOW_DRAIN_US and 0 or now_us - SLOW_DRAIN_US)
+-- What hangs delays no other move: a drain of more than 10 s is slow, and is no move under way any
+-- more. One of more than a minute hangs, and its shard counts no more for the member that it is
+-- promised to; earlier that would cost moves. After an outage each has as long again.
+local function drains_before(us)
+  return digits(now_us < state.amnesty + us and 0 or now_us - us)
+end
+local slow_before, hung_before = drains_before(SLOW_DRAIN_US), drains_before(HUNG_DRAIN_US)
 local function next_version()
   state.version = math.max(state.version + 1, now_us)
   return digits(state.version)

@@ -3,11 +3,11 @@
 -- shards/member
 -- Members, as this call has read them. The state of a member is j before its first poll, then l; q
 -- before its first poll and p then if it is paused; g leaves, e joined again under another number,
--- d is dead. Its load is what it owns and was not asked for, and what is promised to it, but for slow drains. It is
--- counted whenever a call reads the member, and never stored: ranked is the load with which it was
--- written to donors and takers.
+-- d is dead. Its load is what it owns and was not asked for, and what is promised to it by drains
+-- that do not hang. It is counted whenever a call reads the member, and never stored: ranked is the
+-- load with which it was written to donors and takers.
 --
--- uses     count_after, count_of, decimal, donors, members, next_version, proven, slow_before, state, takers
+-- uses     count_after, count_of, decimal, donors, hung_before, members, next_version, proven, state, takers
 -- defines  change_load, concerned, is_changed, members_read, rank, read_member, set_state, write_members
 local members_read, concerned, is_changed = {[NO_STAMP] = false}, {}, false
 local function read_member(owner)
@@ -22,7 +22,7 @@ local function read_member(owner)
       for _, field in ipairs({'weight', 'limit', 'lease', 'ranked'}) do
         member[field] = tonumber(member[field])
       end
-      member.load = count_of('k:' .. owner) + count_after('[p:' .. owner .. ':' .. slow_before, 'p:' .. owner)
+      member.load = count_of('k:' .. owner) + count_after('[p:' .. owner .. ':' .. hung_before, 'p:' .. owner)
     end
     members_read[owner] = member
   end

@@ -5,7 +5,7 @@
 -- leaves the set, or the set is replaced; f free; w free, and waits; g gone from the set. All that
 -- depends on a row, which is the index and the loads, is written by write_row and nowhere else.
 --
--- uses     change_load, concerned, index, is_changed, parse_row, read_member, row_text, rows, slow_before, state
+-- uses     change_load, concerned, hung_before, index, is_changed, parse_row, read_member, row_text, rows, state
 -- defines  entries, loads_of, new_row, read_row, wake_at, write_row
 
 -- The members of the index that a row has:
@@ -38,9 +38,9 @@ local function entries(shard, row)
   return list
 end
 -- Which members' loads a row counts for: its owner's if the shard was not asked for, and that of
--- the member that it is promised to if the drain is not slow.
+-- the member that it is promised to if the drain does not hang.
 local function loads_of(row)
-  return {row.state == 'o' and row.owner or NO_STAMP, row.version >= slow_before and row.promised or NO_STAMP}
+  return {row.state == 'o' and row.owner or NO_STAMP, row.version >= hung_before and row.promised or NO_STAMP}
 end
 
 local function new_row()
