@@ -128,6 +128,10 @@ func (o *outside) connect(conn net.Conn, to *miniredis.Miniredis, config *tls.Co
 	}
 	go forward(server, conn)
 	go forward(conn, server)
+	if config.ServerName == "" { // the host of the address, as in the client's own dialer
+		config = config.Clone()
+		config.ServerName = "127.0.0.1"
+	}
 	secure := tls.Client(near, config)
 	if err := secure.Handshake(); err != nil {
 		_ = secure.Close()

@@ -21,7 +21,7 @@ const local = `
 	signalbox.WithMaxHold signalbox.Native redisson.Layout signalbox.WithRenewedLease setnx.Layout signalbox.WithLayout
 	signalbox.WithReplicas signalbox.WithDefaults signalbox.WithHashedNames signalbox.WithLabel
 	signalbox.WithLogger signalbox.WithOnClose signalbox.WithPolling signalbox.WithPrefix signalbox.Tune signalbox.ParseURL
-	signalbox.NewSession signalbox.Session.ID signalbox.Lease.Bind
+	signalbox.NewSession signalbox.Session.ID signalbox.Session.Logger signalbox.Lease.Bind
 	signalbox.Lease.Deadline signalbox.Lease.Done signalbox.Lease.Enter signalbox.Lease.Err
 	signalbox.Lease.Token signalbox.Locker.OnLost signalbox.OpError.Error
 	signalbox.OpError.Unwrap signalbox.UnconfirmedError.Error signalbox.UnconfirmedError.Is

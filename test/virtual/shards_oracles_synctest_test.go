@@ -105,7 +105,7 @@ func (g *randomGroup) hasOwner(name string) bool {
 
 // mayTake reports whether a member may take that shard.
 func (g *randomGroup) mayTakeLocked(m *randomMember, name string) bool {
-	return m.weight > 0 && m.load() < m.limit && time.Now().After(m.barred[name]) && time.Since(m.began) > heardFor && m.faults == 0
+	return m.weight > 0 && m.load() < m.limit && time.Now().After(m.barred[name]) && time.Since(m.began) > returnTime && m.faults == 0
 }
 
 // watches requires, each second until calm, what is true at all times.
@@ -113,6 +113,10 @@ func (g *randomGroup) watches(ctx context.Context) {
 	for ctx.Err() == nil {
 		if v, err := g.views.View(ctx); err == nil {
 			g.watch(ctx, v)
+		} else { // as is that of Health; no script of a member works either, and what has ended is reaped later
+			g.state.Lock()
+			clear(g.state.unowned)
+			g.state.Unlock()
 		}
 		g.requireRetries()
 		select {
@@ -124,10 +128,10 @@ func (g *randomGroup) watches(ctx context.Context) {
 
 // slow returns how long what takes d may take: twice as long after the clock was set back.
 func (g *randomGroup) slow(d time.Duration) time.Duration {
-	if g.plan.jumps {
-		return 2 * d
+	if g.plan.jumps && g.server.clock != nil {
+		d *= 2
 	}
-	return d
+	return d + g.server.slack
 }
 
 // watch requires that no shard of the set is without an owner for longer than promised, and in silence never.
@@ -204,7 +208,7 @@ func (g *randomGroup) diesLocked(name string, o shards.ShardInfo) bool {
 	g.state.tokens[name] = o.Token
 	for _, m := range g.state.all {
 		if m.ID() == o.Session {
-			return m.isStopped() || m.faults > 0 || time.Since(m.faultAt) < heardFor
+			return m.isStopped() || m.faults > 0 || time.Since(m.faultAt) < returnTime
 		}
 	}
 	return false
@@ -427,8 +431,8 @@ func (g *randomGroup) requireSet() {
 			g.violated("there is a shard %q", name)
 		}
 	}
-	for name, isSure := range all {
-		if isSure && !isThere[name] && !isUnsure && (!isLost || healthy) {
+	for name, isCertain := range all {
+		if isCertain && !isThere[name] && !isUnsure && (!isLost || healthy) {
 			g.violated("there is no shard %q, and Health says nothing", name)
 		}
 	}
@@ -526,15 +530,18 @@ func (g *randomGroup) changesOnce(random *rand.Rand) {
 	// While all others pause, its shards wait.
 	hasBars = hasBars || !slices.ContainsFunc(g.state.members, func(m *randomMember) bool { return m != changed && m.weight > 0 })
 	share := changed.load()
-	time.Sleep(heardFor)
+	time.Sleep(returnTime)
 	took := g.untilEven(most + mostUneven)
-	moves, gaps := g.reset()
+	g.mu.Lock()
+	moves := g.mu.starts // also of shards that had no owner since tokens were forgotten
+	g.mu.Unlock()
+	_, gaps := g.reset()
 	after := owners()
 	g.counts.add("rest: " + kind)
 	if hasBars {
 		return
 	}
-	g.w.Logf("seed %d: %s: even after %v, %d moves, longest gap %v", g.plan.seed, kind, took+heardFor, moves, at(gaps, 1))
+	g.w.Logf("seed %d: %s: even after %v, %d moves, longest gap %v", g.plan.seed, kind, took+returnTime, moves, at(gaps, 1))
 	for name, m := range before {
 		if after[name] != m && m != changed && after[name] != changed {
 			g.violated("%s: shard %s moved between others", kind, name)

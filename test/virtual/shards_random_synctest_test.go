@@ -36,10 +36,10 @@ const (
 
 // shardStep is one thing that happens to a group.
 type shardStep struct {
-	at            int           // its index in the steps of the seed
+	at            int           // the index among the steps of the seed
 	after         time.Duration // the pause before it
 	verb          string
-	member, shard uint64 // which one of those that there are then: modulo their number
+	member, shard uint64 // the one of the members and shards that exist then, modulo their number
 	argument      uint64 // the seed of what else the verb draws
 }
 
@@ -54,11 +54,11 @@ func (s shardStep) draw() *rand.Rand { return rand.New(rand.NewPCG(s.argument, 2
 // shardPlan is a seed: all of it is drawn before the first step.
 type shardPlan struct {
 	seed    uint64
-	isGiven bool                   // it is played again, and says what it does
+	isGiven bool                   // a plan that is played again, and says what it does
 	named   bool                   // the shards have names
 	jumps   bool                   // the server's clock is set
 	limit   time.Duration          // DrainLimit
-	options []signalbox.LockOption // of every member
+	options []signalbox.LockOption // the options of every member
 	steps   []shardStep
 }
 
@@ -149,22 +149,22 @@ type tally struct {
 
 func newTally() *tally { return &tally{rows: make(map[string]int)} }
 
-func (y *tally) add(row string) {
-	y.mu.Lock()
-	defer y.mu.Unlock()
-	y.rows[row]++
+func (t *tally) add(row string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.rows[row]++
 }
 
 // require requires that each row was seen.
-func (y *tally) require(t *testing.T, rows ...string) {
-	t.Helper()
-	y.mu.Lock()
-	defer y.mu.Unlock()
-	for _, row := range slices.Sorted(maps.Keys(y.rows)) {
-		t.Logf("%7d  %s", y.rows[row], row)
+func (t *tally) require(tb testing.TB, rows ...string) {
+	tb.Helper()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, row := range slices.Sorted(maps.Keys(t.rows)) {
+		tb.Logf("%7d  %s", t.rows[row], row)
 	}
 	for _, row := range rows {
-		require.Positive(t, y.rows[row], "%q did not happen", row)
+		require.Positive(tb, t.rows[row], "%q did not happen", row)
 	}
 }
 
@@ -203,7 +203,7 @@ func playShards(t *testing.T, p *shardPlan, counts *tally) {
 	t.Error(text)
 }
 
-// Guarantees 1 to 13: members come, leave, die and lose touch at random, functions return, fail, hang and give shards away, settings and
+// P1, P3, P5, and guarantees 1 to 13: members come, leave, die and lose touch at random, functions return, fail, hang and give shards away, settings and
 // the set change, and the server loses data, memory and time. SIGNALBOX_WALK=123 plays that seed alone, and 123/4,9 two of its steps.
 func TestShardsUnderRandomEvents(t *testing.T) {
 	t.Parallel()

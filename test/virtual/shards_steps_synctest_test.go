@@ -23,9 +23,9 @@ import (
 	"github.com/signalbox-go/signalbox/shards"
 )
 
-// heardFor is the time within which members reach a server that lost its data, or whose clock was set: the two seconds of guarantee 1,
+// returnTime is the time within which members reach a server that lost its data, or whose clock was set: the two seconds of guarantee 1,
 // and what a client needs to connect again.
-const heardFor = 5 * time.Second
+const returnTime = 5 * time.Second
 
 // randomMember is a member to which things happen. The lock of its randomGroup guards the fields.
 type randomMember struct {
@@ -39,9 +39,9 @@ type randomMember struct {
 	value   string
 	latency time.Duration
 	orders  map[string]chan shardOrder // what the function of a shard is to do
-	barred  map[string]time.Time       // until when a shard may not come back
+	barred  map[string]time.Time       // the time until which a shard may not come back
 	faults  int                        // how many faults of its wire are not over
-	faultAt time.Time                  // when the last one ended
+	faultAt time.Time                  // the end of the last one
 	era     int                        // a fault of an earlier one is over
 }
 
@@ -52,9 +52,9 @@ type shardOrder func(ctx context.Context, s shards.Shard) error
 type serverFaults struct {
 	do     func(command ...string)
 	full   func(isFull bool)
-	moving func(isMoving bool)      // its slot; nil: it cannot
-	clock  func(step time.Duration) // nil: it is that of the machine
-	slack  time.Duration            // by how much a busy machine may be late
+	moving func(isMoving bool)      // makes the slot move, or is nil
+	clock  func(step time.Duration) // sets the clock, or is nil if it is that of the machine
+	slack  time.Duration            // the time by which a busy machine may be late
 }
 
 // randomGroup is a group to which the steps of a plan happen.
@@ -64,16 +64,16 @@ type randomGroup struct {
 	plan   *shardPlan
 	counts *tally
 	server serverFaults
-	views  *shards.Group // of a session that no fault has
+	views  *shards.Group // the views of a session that no fault has
 	calm   chan struct{} // closed when nothing happens any more
 	calls  sync.WaitGroup
 	nils   int // how often in a row Health said nil, and must not have
 
 	state struct {
 		sync.Mutex
-		members   []*randomMember // those that did not leave or die
+		members   []*randomMember // the members that did not leave or die
 		all       map[*shardMember]*randomMember
-		latest    map[string]*ownership // the last one of each shard
+		latest    map[string]*ownership // the last ownership of each shard
 		count     int                   // the set
 		names     map[string]bool       // the set, if it has names; false: the name may be there
 		isUnsure  bool                  // a call that sets the set has failed, or the server lost it when no member knew it
@@ -81,9 +81,9 @@ type randomGroup struct {
 		isSetting bool                  // such a call is under way
 		poison    map[string]int        // how many owners of a shard are still to die
 		isFull    int                   // how many faults of the server are not over
-		upsetAt   time.Time             // when something last happened by which shards may be without an owner for longer
-		lostAt    time.Time             // when the server lost data, or its clock was set
-		unowned   map[string]time.Time  // since when a shard has no owner
+		upsetAt   time.Time             // the last time that something happened by which shards may be without an owner for longer
+		lostAt    time.Time             // the last time that the server lost data, or its clock was set
+		unowned   map[string]time.Time  // the time since which a shard has no owner
 		idle      map[string]time.Time  // the same, while nothing keeps members from taking it
 		tokens    map[string]uint64     // the tokens of the owners that were seen last
 		shown     *shards.View          // what Watch has yielded last
@@ -368,7 +368,7 @@ func (g *randomGroup) serverFault(lasts time.Duration, set func(bool)) string {
 // lossy does what members have to know of within two seconds, by guarantee 1.
 func (g *randomGroup) lossy(do func()) string {
 	g.heal()
-	time.Sleep(heardFor)
+	time.Sleep(returnTime)
 	note := func() {
 		g.state.Lock()
 		defer g.state.Unlock()
@@ -377,7 +377,7 @@ func (g *randomGroup) lossy(do func()) string {
 	}
 	note()
 	do()
-	time.Sleep(heardFor)
+	time.Sleep(returnTime)
 	note()
 	return "done"
 }
@@ -563,7 +563,14 @@ func setVerbs() map[string]randomVerb {
 			if len(known) == 0 {
 				return "nothing"
 			}
-			return g.call(s.verb, func(ctx context.Context) error { return by.group.Move(ctx, known[s.shard%uint64(len(known))], to.ID()) })
+			name := known[s.shard%uint64(len(known))]
+			return g.call(s.verb, func(ctx context.Context) error {
+				err := by.group.Move(ctx, name, to.ID())
+				g.state.Lock()
+				defer g.state.Unlock()
+				delete(g.state.unowned, name) // it may be one that has given the shard away, and declines it: it had an owner for a moment
+				return err
+			})
 		}},
 	}
 }
@@ -573,8 +580,8 @@ func (g *randomGroup) listed(all []string) {
 	before := g.state.names
 	g.state.names = make(map[string]bool, len(all))
 	for _, name := range all {
-		isSure, was := before[name]
-		g.state.names[name] = isSure || !was
+		isCertain, was := before[name]
+		g.state.names[name] = isCertain || !was
 	}
 }
 
@@ -592,14 +599,14 @@ func functionVerbs() map[string]randomVerb {
 			})
 		}},
 		"elsewhere": {4, func(g *randomGroup, s shardStep) string {
-			asked := []time.Duration{-1, 0, time.Millisecond, 2 * time.Second, 40 * time.Second, 100 * 365 * 24 * time.Hour}[s.draw().IntN(6)]
+			pause := []time.Duration{-1, 0, time.Millisecond, 2 * time.Second, 40 * time.Second, 100 * 365 * 24 * time.Hour}[s.draw().IntN(6)]
 			return g.order(s, func(m *randomMember, sh shards.Shard, _ context.Context) error {
-				lasts := min(asked, 365*24*time.Hour)
+				lasts := min(pause, 365*24*time.Hour)
 				if lasts <= 0 || !m.byRun {
 					lasts = shards.DefaultElsewhere
 				}
 				g.bar(m, sh, lasts)
-				return shards.Elsewhere(errShardWork, asked)
+				return shards.Elsewhere(errShardWork, pause)
 			})
 		}},
 		"panic": {2, func(g *randomGroup, s shardStep) string {
