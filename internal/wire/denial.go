@@ -18,7 +18,12 @@ import (
 // script: it checks the user, the command that sends the script, and the keys that the call names.
 //
 //nolint:gochecknoglobals // a constant table
-var denials = []string{"NOPERM", "NOAUTH", "WRONGPASS", "DENIED", unknownCommand, "unsupported command", "command is not available"}
+var denials = append([]string{"NOPERM", "NOAUTH", "WRONGPASS", "DENIED", unknownCommand, "unsupported command", "command is not available"}, passwordUnset...)
+
+// passwordUnset lists the words with which a server that has no password refuses one, in RESP2.
+//
+//nolint:gochecknoglobals // a constant table
+var passwordUnset = []string{"AUTH <password> called without any password configured", "Client sent AUTH, but no password is set"}
 
 // denialsInScript lists the words with which a command inside a script is denied: those of Redis 6.2 and 7.0, and those of
 // Redis 7.2 and Valkey; and those of a server whose configuration renames or removes the command. What the script
@@ -56,6 +61,8 @@ func advice(words string) string {
 		return "the client has no password, and the server asks for one"
 	case is("WRONGPASS"):
 		return "the client's user or password is not valid, or not any more"
+	case begins(words, passwordUnset):
+		return "the client has a password, and the server has none: " + unsetPassword
 	case is("DENIED"):
 		return "the server wants a password before it serves other hosts"
 	case is(unknownCommand):

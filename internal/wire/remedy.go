@@ -27,9 +27,13 @@ var refusalRemedies = []struct {
 	{[]string{"MOVED", "ASK", "TRYAGAIN"}, "finish the move of slots; if no slot moves, make a client of the cluster"},
 	{temporaryInScript, "finish the move of slots"},
 	{[]string{"max number of clients"}, "raise maxclients, or end clients that are idle: CLIENT LIST"},
+	{passwordUnset, unsetPassword},
 	{denials, "renew the client's credentials, or grant what the error names; docs/security.md lists the rights"},
 	{denialsInScript, "grant what the error names; docs/security.md lists the rights"},
 }
+
+// unsetPassword says what to do if a server has no password, and the client has one.
+const unsetPassword = "remove the password from the client's settings, or set one at the server"
 
 // Remedy says what to do if calls keep failing with err.
 func Remedy(err error) string {
