@@ -28,6 +28,8 @@ var refusalRemedies = []struct {
 	{temporaryInScript, "finish the move of slots"},
 	{[]string{"max number of clients"}, "raise maxclients, or end clients that are idle: CLIENT LIST"},
 	{passwordUnset, unsetPassword},
+	{[]string{"NOSCRIPT"}, "let EVAL reach the server unchanged: the text of the script was refused as well, so a proxy may replace it"},
+	{[]string{unknownCommand, "unsupported command", "command is not available"}, "let the address lead to a server that runs scripts, or undo what renames or removes the command there"},
 	{denials, "renew the client's credentials, or grant what the error names; docs/security.md lists the rights"},
 	{denialsInScript, "grant what the error names; docs/security.md lists the rights"},
 }

@@ -241,6 +241,8 @@ func TestRemedyDependsOnTheCause(t *testing.T) {
 		"repair the name of the host":           &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", IsNotFound: true}},
 		"check that the server runs":            &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)},
 		"raise maxclients":                      redistest.Outcome(redistest.Refusal("ERR max number of clients reached")).Err,
+		"let EVAL reach the server":             redistest.Outcome(redistest.Refusal("NOSCRIPT No matching script. Please use EVAL.")).Err,
+		"a server that runs scripts":            redistest.Outcome(redistest.Refusal("ERR unknown command 'evalsha'")).Err,
 		"remove the password":                   redistest.Outcome(redistest.Refusal("ERR AUTH <password> called without any password configured for the default user.")).Err,
 		"grant what the error names":            redistest.Outcome(redistest.Refusal("NOPERM No permissions to access a key")).Err,
 	} {
