@@ -8,6 +8,10 @@ import (
 	"errors"
 	"net"
 	"strings"
+
+	"github.com/redis/rueidis"
+
+	"github.com/signalbox-go/signalbox/internal/errs"
 )
 
 // refusalRemedies says what to do if a refusal lasts. The first row whose words a refusal begins with counts.
@@ -65,6 +69,8 @@ func connectRemedy(err error) string {
 		credentials *credentialsError
 	)
 	switch {
+	case errors.Is(err, rueidis.ErrClosing), errors.Is(err, errs.ErrClosed):
+		return "close the session before its client"
 	case errors.As(err, &credentials):
 		return "repair the function for credentials, which failed"
 	case errors.As(err, &authority):

@@ -243,6 +243,7 @@ func TestRemedyDependsOnTheCause(t *testing.T) {
 		"raise maxclients":                      redistest.Outcome(redistest.Refusal("ERR max number of clients reached")).Err,
 		"let EVAL reach the server":             redistest.Outcome(redistest.Refusal("NOSCRIPT No matching script. Please use EVAL.")).Err,
 		"a server that runs scripts":            redistest.Outcome(redistest.Refusal("ERR unknown command 'evalsha'")).Err,
+		"close the session before":              rueidis.ErrClosing,
 		"remove the password":                   redistest.Outcome(redistest.Refusal("ERR AUTH <password> called without any password configured for the default user.")).Err,
 		"grant what the error names":            redistest.Outcome(redistest.Refusal("NOPERM No permissions to access a key")).Err,
 	} {
