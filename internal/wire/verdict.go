@@ -196,6 +196,8 @@ func Explain(err error) error {
 	switch {
 	case errors.Is(err, rueidis.ErrClosing):
 		return fmt.Errorf("%w: its client was closed", errs.ErrClosed)
+	case errors.Is(err, rueidis.ErrNoCache):
+		return refusedSetup(err)
 	case begins(words, temporaryRefusals), begins(words, temporaryInScript):
 		return fmt.Errorf("%w: %w", errs.ErrRefused, err)
 	case begins(words, denials), begins(words, denialsInScript):
@@ -206,6 +208,16 @@ func Explain(err error) error {
 		return fmt.Errorf("%w: the server refuses the request, and would refuse it again: %w", errs.ErrUnsupported, err)
 	case isOfScript(words):
 		return fmt.Errorf("%w: a script fails on this server, and would fail again; if no other program writes to the key, report it: %w", errs.ErrUnsupported, err)
+	}
+	return err
+}
+
+// refusedSetup explains that the server refused a CLIENT command with which the client sets a connection up. The client adds a line that
+// advises DisableCache, which is set.
+func refusedSetup(err error) error {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	if err = errors.New(line); begins(line, denials) {
+		return denial(err, line)
 	}
 	return err
 }

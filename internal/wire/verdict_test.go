@@ -251,6 +251,19 @@ func TestRemedyDependsOnTheCause(t *testing.T) {
 	}
 }
 
+// If the server refuses CLIENT NO-EVICT or CLIENT NO-TOUCH, the client says so in two lines, and the second is about something else.
+func TestARefusedSetupIsOneLine(t *testing.T) {
+	t.Parallel()
+	of := func(words string) error {
+		return wire.Explain(fmt.Errorf("%s: [CLIENT X ON]\n%w", words, rueidis.ErrNoCache))
+	}
+	err := of("NOPERM this user has no permissions to run the 'client|no-evict' command")
+	require.ErrorIs(t, err, errs.ErrDenied)
+	require.ErrorContains(t, err, "grant +client|no-evict")
+	require.NotContains(t, err.Error(), "DisableCache")
+	require.EqualError(t, of("unknown subcommand 'NO-TOUCH'. Try CLIENT HELP."), "unknown subcommand 'NO-TOUCH'. Try CLIENT HELP.: [CLIENT X ON]")
+}
+
 // For an unknown command servers repeat its arguments: hold ids, or a password.
 func TestDenialDoesNotRepeatArguments(t *testing.T) {
 	t.Parallel()
