@@ -29,9 +29,9 @@ const drainTimeout = time.Second
 //	  +-- its age, and all replies are here: the inner connection is replaced
 //	  +-- its age, and a reply is late
 //
-// While it drains, Write blocks; so does the first one after the age of a connection that was idle until then. After a refusal Write fails with errUnsent then, and so does Read: the client has
-// nothing to wait for on it, and connects anew for what it has not sent. If replies are late, it closes all the same, with
-// errConnClosed. See replace.go for its age.
+// While it drains, Write blocks. So does the first Write after an age in which the connection was idle. After a refusal Write fails
+// with errUnsent, and so does Read: the client has nothing to wait for on it, and connects anew for what it has not sent. If replies
+// are late, it closes all the same, with errConnClosed. See replace.go for its age.
 //
 // One goroutine reads and one writes, as of every net.Conn of the client. mu guards what both use. It is acquired
 // before the Connector's lock, and not held during a call of the inner connection.

@@ -169,7 +169,7 @@ func (c *Connector) endpoint(addr string) *endpoint {
 	defer c.mu.Unlock()
 	e := c.mu.endpoints[addr]
 	if e == nil {
-		e = &endpoint{connector: c, addr: addr, conns: make(map[*conn]struct{}), unreplaced: make(map[*conn]int), limit: new(attemptLimit), endedCount: endedAt(addr)}
+		e = &endpoint{connector: c, addr: addr, conns: make(map[*conn]struct{}), unreplaced: make(map[*conn]int), limit: new(attemptLimit), endedCount: endedConnections.at(addr)}
 		if c.options.Sentinels {
 			e.limit = &c.sentinelLimit
 		}
@@ -183,17 +183,20 @@ func (c *Connector) endpoint(addr string) *endpoint {
 // entry for each address that was ever dialled, or asked for.
 //
 //nolint:gochecknoglobals // see above
-var endedConnections sync.Map
+var endedConnections addressTable
 
-// endedAt returns the counter of an address.
-func endedAt(addr string) *atomic.Uint64 {
-	n, _ := endedConnections.LoadOrStore(addr, new(atomic.Uint64))
+// addressTable has a counter for each address.
+type addressTable struct{ byAddr sync.Map }
+
+// at returns the counter of an address.
+func (at *addressTable) at(addr string) *atomic.Uint64 {
+	n, _ := at.byAddr.LoadOrStore(addr, new(atomic.Uint64))
 	return n.(*atomic.Uint64) //nolint:errcheck,forcetypeassert // it has nothing else
 }
 
 // EndedConnections returns how many connections for calls to an address ended without their client closing them. So
 // the next call uses another one, which may lead to another server.
-func EndedConnections(addr string) uint64 { return endedAt(addr).Load() }
+func EndedConnections(addr string) uint64 { return endedConnections.at(addr).Load() }
 
 // versions has the version that the server of each address named last, and versionChanges counts how often one named another
 // version than the one before. They are for the whole process, as endedConnections is.
@@ -202,7 +205,7 @@ func EndedConnections(addr string) uint64 { return endedAt(addr).Load() }
 var (
 	versions       sync.Map
 	versionChanges atomic.Uint64
-	changesAt      sync.Map // how often the server of each address did, as *atomic.Uint64
+	changesAt      addressTable // how often that of each address did
 )
 
 // VersionChanges returns a number that changes when an address leads to a server of another version than before. What a session
@@ -212,9 +215,7 @@ func VersionChanges() uint64 { return versionChanges.Load() }
 // VersionChangesAt is VersionChanges for the addresses of one client, and costs more.
 func VersionChangesAt[V any](nodes map[string]V) (n uint64) {
 	for addr := range nodes {
-		if changes, known := changesAt.Load(addr); known {
-			n += changes.(*atomic.Uint64).Load() //nolint:errcheck,forcetypeassert // it has nothing else
-		}
+		n += changesAt.at(addr).Load()
 	}
 	return n
 }
@@ -228,8 +229,7 @@ func (e *endpoint) noteVersion(hello []byte) {
 		return
 	}
 	if before, known := versions.Swap(e.addr, string(version)); known && before != string(version) {
-		changes, _ := changesAt.LoadOrStore(e.addr, new(atomic.Uint64))
-		changes.(*atomic.Uint64).Add(1) //nolint:errcheck,forcetypeassert // it has nothing else
+		changesAt.at(e.addr).Add(1)
 		versionChanges.Add(1)
 	}
 }

@@ -56,9 +56,9 @@ func (c *conn) countRepliesLocked(b []byte) (found string) {
 		var ended bool
 		b, ended = f.next(b)
 		if isRefusal {
-			value = value[:len(value)-len(b)]
-			maskSecrets(value, c.secretsLocked())
-			f.maskText(c.secretsLocked())
+			secrets := c.secretsLocked()
+			maskSecrets(value[:len(value)-len(b)], secrets)
+			maskSecrets(f.text, secrets) // which has what came before, too
 		}
 		if !ended {
 			break

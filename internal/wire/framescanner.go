@@ -53,9 +53,6 @@ func (f *frameScanner) isRefusal(b []byte) bool {
 	return kind == '-' || kind == '!'
 }
 
-// maskText masks secrets in the error that has ended.
-func (f *frameScanner) maskText(secrets []string) { maskSecrets(f.text, secrets) }
-
 // next reads b up to the end of a value, and returns the rest of b.
 func (f *frameScanner) next(b []byte) (rest []byte, ended bool) {
 	for len(b) > 0 && !f.unreadable {

@@ -48,8 +48,8 @@ func addressFault(address string) string {
 	return ""
 }
 
-// mistakenName says that what stands for an address is what the settings of another client have instead, or "". No dialer can mean
-// it: it is no path, which may have any character, and no name of a host. An @ in front is a socket without a file.
+// mistakenName says that an address is a URL, or a text with settings, as other clients have them; else it returns "". No dialer can
+// mean such a text: a path may have any character, and no name of a host has these. An @ in front is a socket without a file.
 func mistakenName(address string) string {
 	switch {
 	case strings.HasPrefix(address, "/"), strings.HasPrefix(address, "."):
