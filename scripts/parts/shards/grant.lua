@@ -25,20 +25,16 @@ local function wait_until(till, shard, row, heir)
 end
 
 -- A promise of a drain that hangs is kept if it was made by hand, and the member has room for it.
--- Else the member stands among the takers with a load for which the promise does not count.
 local function is_kept(row, promised)
-  if row.version >= hung_before then
-    return true
-  end
-  if promised.ranked ~= promised.load then
-    rank(row.promised, promised)
-  end
-  return row.class == '0' and promised.load < promised.limit
+  return row.version >= hung_before or row.class == '0' and promised.load < promised.limit
 end
 -- Returns the member that a shard is for: the one that it is promised to, or the best taker. A
 -- promise to a member that is silent is kept while the server was away, and passes to another else.
 local function heir_of(row, is_lost)
   local promised = row.promised ~= NO_STAMP and read_member(row.promised)
+  if promised and promised.state == 'l' and row.version < hung_before and promised.ranked ~= promised.load then
+    rank(row.promised, promised) -- since its last poll the drain hangs, and counts no more
+  end
   if promised and promised.state == 'l' and is_kept(row, promised) and not is_banned(row, row.promised) and (now_us < state.amnesty or is_recent(row.promised)) then
     return row.promised
   end
