@@ -76,7 +76,7 @@ func refuses(words string) rawReply {
 
 // isOld is the rawReply of a server that is too old.
 func isOld(command string, args []string) string {
-	if strings.HasPrefix(command, "EVAL") && (args[0] == scripts.SessionHello.SHA1 || args[0] == scripts.SessionHello.Source) {
+	if runs(scripts.SessionHello, command, args) {
 		return "*2\r\n:0\r\n$16\r\n1795246514376753\r\n"
 	}
 	return ""
@@ -481,7 +481,7 @@ func TestAnOlderServerThatTakesOverIsNamed(t *testing.T) {
 			switch {
 			case command == "HELLO":
 				c.WriteRaw("*4\r\n$5\r\nproto\r\n:2\r\n$7\r\nversion\r\n$5\r\n5.0.7\r\n")
-			case strings.HasPrefix(command, "EVAL") && (args[0] == scripts.SessionHello.SHA1 || args[0] == scripts.SessionHello.Source):
+			case runs(scripts.SessionHello, command, args):
 				c.WriteRaw("*2\r\n:0\r\n$16\r\n1795246514376753\r\n")
 			default:
 				return false

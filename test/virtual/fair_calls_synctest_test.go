@@ -19,11 +19,6 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// runs reports whether a command runs a script.
-func runs(script *scripts.Script, command string, args []string) bool {
-	return command == "EVALSHA" && args[0] == script.SHA1 || command == "EVAL" && args[0] == script.Source
-}
-
 // knowsScripts teaches the server the scripts of a fair lock, so that each call sends one command.
 func knowsScripts(f *fixture, s *signalbox.Session) {
 	mu := fair.New(s, "known")

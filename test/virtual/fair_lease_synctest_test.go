@@ -143,8 +143,7 @@ func TestFixedFairLeaseIsRenewedNoMoreThanItNeeds(t *testing.T) {
 			var renewals atomic.Int64
 			h.redis.Server().SetPreHook(func(_ *server.Peer, command string, args ...string) bool {
 				// The last argument is the time that is asked for; "0" asks whether the hold is there.
-				if (command == "EVALSHA" && args[0] == scripts.HolderRenew.SHA1 || command == "EVAL" && args[0] == scripts.HolderRenew.Source) &&
-					args[len(args)-1] != "0" {
+				if runs(scripts.HolderRenew, command, args) && args[len(args)-1] != "0" {
 					renewals.Add(1)
 				}
 				return false

@@ -22,6 +22,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
+	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // fixture is an embedded server in a bubble, and its commands.
@@ -59,6 +60,29 @@ func bubble(t *testing.T, test func(f *fixture)) {
 		defer arrive()
 		defer f.redis.Close()
 		test(f)
+	})
+}
+
+// runs reports whether a command runs a script.
+func runs(script *scripts.Script, command string, args []string) bool {
+	return command == "EVALSHA" && args[0] == script.SHA1 || command == "EVAL" && args[0] == script.Source
+}
+
+// slotMoves is how a cluster refuses a script of several keys while their slot moves.
+const slotMoves = "TRYAGAIN Multiple keys request during rehashing of slot"
+
+// refusesScripts makes the server refuse what runs a script with the words that a function returns, unless these are "". It is not called
+// for the commands of a script, which has the server's lock.
+func (f *fixture) refusesScripts(words func(command string, args []string) string) {
+	f.redis.Server().SetPreHook(func(c *server.Peer, command string, args ...string) bool {
+		if !strings.HasPrefix(command, "EVAL") {
+			return false
+		}
+		refusal := words(command, args)
+		if refusal != "" {
+			c.WriteError(refusal)
+		}
+		return refusal != ""
 	})
 }
 

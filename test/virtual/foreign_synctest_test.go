@@ -5,11 +5,9 @@ package virtual_test
 import (
 	"context"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2/server"
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
@@ -41,12 +39,11 @@ func (f *fixture) takeOver() {
 		_, err := f.redis.RPush(key, "x")
 		require.NoError(f, err)
 	}
-	f.redis.Server().SetPreHook(func(c *server.Peer, command string, args ...string) bool {
-		refused := strings.HasPrefix(command, "EVAL") && slices.Contains(own, args[2])
-		if refused {
-			c.WriteError("WRONGTYPE Operation against a key holding the wrong kind of value")
+	f.refusesScripts(func(_ string, args []string) string {
+		if !slices.Contains(own, args[2]) {
+			return ""
 		}
-		return refused
+		return "WRONGTYPE Operation against a key holding the wrong kind of value"
 	})
 }
 

@@ -28,7 +28,7 @@ func (f *fixture) executed(which ...*scripts.Script) *scriptTimes {
 	st := &scriptTimes{at: make(map[*scripts.Script][]time.Duration)}
 	f.redis.Server().SetPreHook(func(_ *server.Peer, command string, args ...string) bool {
 		for _, s := range which {
-			if command == "EVALSHA" && args[0] == s.SHA1 || command == "EVAL" && args[0] == s.Source {
+			if runs(s, command, args) {
 				st.mu.Lock()
 				st.at[s] = append(st.at[s], time.Since(st.from))
 				st.mu.Unlock()

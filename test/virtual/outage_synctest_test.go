@@ -46,7 +46,7 @@ func outages() map[string]outage {
 		"Loading":     refused("LOADING Redis is loading the dataset in memory", "wait until the server has read its data"),
 		"Busy":        refused("BUSY Redis is busy running a script.", "SCRIPT KILL"),
 		"ClusterDown": refused("CLUSTERDOWN The cluster is down", "give the cluster a primary for each slot"),
-		"Moving":      refused("TRYAGAIN Multiple keys request during rehashing of slot", "finish the move of slots"),
+		"Moving":      refused(slotMoves, "finish the move of slots"),
 		"MaxClients":  refused("ERR max number of clients reached", "raise maxclients"),
 		"Proxy":       refused("upstream failure", "docs/refusals.md"),
 		"Password": {

@@ -48,7 +48,7 @@ func (f *fixture) queueUsers(t *testing.T, n int, latency time.Duration) ([]queu
 func (f *fixture) counts(script *scripts.Script) *atomic.Int64 {
 	var n atomic.Int64
 	f.redis.Server().SetPreHook(func(_ *server.Peer, command string, args ...string) bool {
-		if command == "EVALSHA" && args[0] == script.SHA1 || command == "EVAL" && args[0] == script.Source {
+		if runs(script, command, args) {
 			n.Add(1)
 		}
 		return false

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2/server"
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
@@ -82,12 +81,11 @@ func TestAShardCallThatFailsStarvesNoOther(t *testing.T) {
 			bubbleOfUsers(t, func(w *fixture) {
 				l := newShardLog(w)
 				var refuses atomic.Bool
-				w.redis.Server().SetPreHook(func(p *server.Peer, command string, args ...string) bool {
-					if !refuses.Load() || !strings.HasPrefix(command, "EVAL") || args[0] != c.script.SHA1 && args[0] != c.script.Source || c.is != nil && !c.is(args) {
-						return false
+				w.refusesScripts(func(command string, args []string) string {
+					if !refuses.Load() || !runs(c.script, command, args) || c.is != nil && !c.is(args) {
+						return ""
 					}
-					p.WriteError(c.refusal)
-					return true
+					return c.refusal
 				})
 				a := shards.New(w.user().Session, "a", shards.Count(n))
 				m, err := a.Join(w.Context())
@@ -424,12 +422,11 @@ func TestSlotThatMovesEndsNoShard(t *testing.T) {
 		l := newShardLog(w)
 		members := l.some(n, 2)
 		var isMoving atomic.Bool
-		w.redis.Server().SetPreHook(func(c *server.Peer, command string, args ...string) bool {
-			if !isMoving.Load() || !strings.HasPrefix(command, "EVAL") || args[1] == "1" {
-				return false
+		w.refusesScripts(func(_ string, args []string) string {
+			if !isMoving.Load() || args[1] == "1" {
+				return ""
 			}
-			c.WriteError("TRYAGAIN Multiple keys request during rehashing of slot")
-			return true
+			return slotMoves
 		})
 		isMoving.Store(true)
 		c := l.member(shards.Count(n), shardDrain)
@@ -501,11 +498,7 @@ func TestGroupWhoseMembersAllDiedIsReported(t *testing.T) {
 	bubbleOfUsers(t, func(w *fixture) {
 		const n = 10
 		l := newShardLog(w)
-		members := l.some(n, 2)
-		g := shards.New(w.user().Session, "a", shards.Count(n))
-		for _, m := range members {
-			m.kill()
-		}
+		g := l.died(n)
 		time.Sleep(14 * time.Second)
 		v, err := g.View(w.Context())
 		require.NoError(w, err)
@@ -543,18 +536,13 @@ func TestShardsOfTheDeadAreReportedWhilePollsAreRefused(t *testing.T) {
 	bubbleOfUsers(t, func(w *fixture) {
 		const n = 10
 		l := newShardLog(w)
-		members := l.some(n, 2)
-		g := shards.New(w.user().Session, "a", shards.Count(n))
-		for _, m := range members {
-			m.kill()
-		}
+		g := l.died(n)
 		var refuses atomic.Bool
-		w.redis.Server().SetPreHook(func(p *server.Peer, command string, args ...string) bool {
-			if !refuses.Load() || !strings.HasPrefix(command, "EVAL") || args[0] != scripts.ShardsPoll.SHA1 {
-				return false
+		w.refusesScripts(func(command string, args []string) string {
+			if !refuses.Load() || !runs(scripts.ShardsPoll, command, args) {
+				return ""
 			}
-			p.WriteError("TRYAGAIN Multiple keys request during rehashing of slot")
-			return true
+			return slotMoves
 		})
 		refuses.Store(true)
 		alone := l.member(shards.Count(n), shardDrain)

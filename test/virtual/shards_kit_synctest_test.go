@@ -169,6 +169,17 @@ func (l *shardLog) member(set shards.Set, drain time.Duration, options ...signal
 	return m
 }
 
+// died returns a view of a group with n shards, all of whose members have died just now.
+func (l *shardLog) died(n int) *shards.Group {
+	l.w.Helper()
+	members := l.some(n, 2)
+	g := shards.New(l.w.user().Session, "a", shards.Count(n))
+	for _, m := range members {
+		m.kill()
+	}
+	return g
+}
+
 func (l *shardLog) newMember(set shards.Set, drain time.Duration, options ...signalbox.LockOption) *shardMember {
 	l.w.Helper()
 	m := &shardMember{queueUser: l.w.user(), log: l, drain: drain, returned: make(chan error, 1), over: make(chan struct{})}

@@ -10,12 +10,9 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/alicebob/miniredis/v2/server"
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
@@ -129,27 +126,17 @@ func (g *randomGroup) embedded() {
 	var isFull, isMoving atomic.Bool
 	var ahead atomic.Int64
 	redis := g.w.redis
-	refused := func(args []string) string {
-		is := func(script *scripts.Script) bool { return args[0] == script.SHA1 || args[0] == script.Source }
+	g.w.refusesScripts(func(command string, args []string) string {
+		is := func(script *scripts.Script) bool { return runs(script, command, args) }
+		redis.SetTime(time.Now().Add(time.Duration(ahead.Load())))
 		switch {
 		case isFull.Load() && slices.ContainsFunc([]*scripts.Script{scripts.ShardsJoin, scripts.ShardsSync, scripts.ShardsResize, scripts.ShardsMove}, is):
 			return "OOM command not allowed when used memory > 'maxmemory'."
 		case isMoving.Load() && args[1] != "1":
-			return "TRYAGAIN Multiple keys request during rehashing of slot"
+			return slotMoves
 		default:
 			return ""
 		}
-	}
-	redis.Server().SetPreHook(func(c *server.Peer, command string, args ...string) bool {
-		if !strings.HasPrefix(command, "EVAL") { // not for the commands of a script, which has the server's lock
-			return false
-		}
-		redis.SetTime(time.Now().Add(time.Duration(ahead.Load())))
-		words := refused(args)
-		if words != "" {
-			c.WriteError(words)
-		}
-		return words != ""
 	})
 	g.server = serverFaults{
 		do:     func(command ...string) { run(redis.Server(), command) },
