@@ -7,8 +7,6 @@ import (
 	"crypto/tls"
 	"net"
 	"slices"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -33,7 +31,7 @@ const (
 	through
 )
 
-var values = [][]string{
+var values = dialtest.Factors{
 	network:     {"", "tcp", "tcp4", "tcp6", "unix", "a path"},
 	security:    {"plain", "TLS"},
 	dialer:      {"none", "own", "own with TLS", "NewDialer"},
@@ -47,13 +45,9 @@ var values = [][]string{
 // setting is a row of values, by name.
 type setting []int
 
-func (s setting) is(factor int, value string) bool {
-	return s[factor] != dialtest.Undecided && values[factor][s[factor]] == value
-}
+func (s setting) is(factor int, names ...string) bool { return values.Is(s, factor, names...) }
 
-func (s setting) isSentinel() bool {
-	return s.is(kind, "sentinel") || s.is(kind, "sentinel with a password")
-}
+func (s setting) isSentinel() bool { return s.is(kind, "sentinel", "sentinel with a password") }
 
 // exists reports whether go-redis has such a setting.
 func (s setting) exists() bool {
@@ -97,22 +91,13 @@ var differences = map[string]struct {
 // user, password, database, protocol and name. Every two values of settings are together in a case.
 func TestASessionConnectsAsGoRedisDoes(t *testing.T) {
 	t.Parallel()
-	var sizes []int
-	for _, v := range values {
-		sizes = append(sizes, len(v))
-	}
-	rows := dialtest.Pairs(sizes, func(row []int) bool { return setting(row).exists() && !setting(row).isRefused() })
-	rows = append(rows, dialtest.Pairs(sizes, func(row []int) bool { // those that are refused
+	rows := values.Pairs(func(row []int) bool { return setting(row).exists() && !setting(row).isRefused() })
+	rows = append(rows, values.Pairs(func(row []int) bool { // those that are refused
 		return setting(row).exists() && !setting(row).is(security, "plain") && (row[dialer] == dialtest.Undecided || setting(row).is(dialer, "own"))
 	})...)
 	seen := make(map[string]bool)
 	for _, row := range rows {
-		s := setting(row)
-		var names []string
-		for factor, value := range s {
-			names = append(names, values[factor][value])
-		}
-		name := strings.Join(names, "/")
+		s, name := setting(row), values.Name(row)
 		theirs, theirDials, theirErr := s.run(t, func(u universal) error { return u.useClient() })
 		ours, ourDials, ourErr := s.run(t, func(u universal) error { return u.useSession() })
 		for why, d := range differences {
@@ -166,27 +151,15 @@ func (s setting) run(t *testing.T, use func(universal) error) (greetings []dialt
 	if s.is(security, "TLS") {
 		o.TLSConfig = server.TLSConfig()
 	}
-	var mu sync.Mutex
-	o.Dialer = s.dialer(server, func(network, addr string) {
-		mu.Lock()
-		defer mu.Unlock()
-		addr = map[string]string{
-			server.Socket(): "socket", server.Local(dialtest.ToServer): "local", server.Addr(dialtest.ToServer): "server", server.Addr(dialtest.ToSentinel): "sentinel",
-		}[addr]
-		if dial := network + " " + addr; !slices.Contains(dials, dial) {
-			dials = append(dials, dial)
-		}
-	})
+	dialed := server.Dials()
+	o.Dialer = s.dialer(server, dialed.Note)
 	s.setCredentials(o)
 	err = use(universal{o, s})
 	greetings = server.Written()
 	for i := range greetings {
 		require.Equal(t, greetings[i].Password == "", greetings[i].User == "", greetings)
 	}
-	mu.Lock()
-	defer mu.Unlock()
-	slices.Sort(dials)
-	return greetings, dials, err
+	return greetings, dialed.Found(), err
 }
 
 // dialer returns the Dialer of a setting, which passes what it is asked for to note.

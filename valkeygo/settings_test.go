@@ -7,8 +7,6 @@ import (
 	"crypto/tls"
 	"net"
 	"slices"
-	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -29,7 +27,7 @@ const (
 	kind
 )
 
-var values = [][]string{
+var values = dialtest.Factors{
 	security:    {"plain", "TLS", "TLS for servers alone"},
 	dialer:      {"none", "DialCtxFn", "DialFn", "with TLS"},
 	credentials: {"none", "password", "user and password", "function"},
@@ -41,9 +39,7 @@ var values = [][]string{
 // setting is a row of values, by name.
 type setting []int
 
-func (s setting) is(factor int, names ...string) bool {
-	return s[factor] != dialtest.Undecided && slices.Contains(names, values[factor][s[factor]])
-}
+func (s setting) is(factor int, names ...string) bool { return values.Is(s, factor, names...) }
 
 func (s setting) isSentinel() bool { return s.is(kind, "sentinel", "sentinel with a password") }
 
@@ -95,30 +91,21 @@ var differences = map[string]struct {
 // A session writes what valkey-go writes when it connects: see the test of the same name of module goredis.
 func TestASessionConnectsAsValkeyGoDoes(t *testing.T) {
 	t.Parallel()
-	var sizes []int
-	for _, v := range values {
-		sizes = append(sizes, len(v))
-	}
 	exists := func(row []int) bool {
 		s := setting(row)
 		return !(s.is(kind, "cluster") && s.is(database, "3"))
 	}
 	refused := func(s setting) bool { return s.isPlain() || s.isSecretPlain() }
 	// Those that are refused say nothing of their other pairs.
-	rows := dialtest.Pairs(sizes, func(row []int) bool { return exists(row) && !refused(row) })
-	for _, row := range dialtest.Pairs(sizes, exists) {
+	rows := values.Pairs(func(row []int) bool { return exists(row) && !refused(row) })
+	for _, row := range values.Pairs(exists) {
 		if refused(row) {
 			rows = append(rows, row)
 		}
 	}
 	seen := make(map[string]bool)
 	for _, row := range rows {
-		s := setting(row)
-		var names []string
-		for factor, value := range s {
-			names = append(names, values[factor][value])
-		}
-		name := strings.Join(names, "/")
+		s, name := setting(row), values.Name(row)
 		theirs, theirDials, err := s.run(t, func(o valkey.ClientOption) error {
 			client, err := valkey.NewClient(o)
 			if err == nil {
@@ -183,40 +170,25 @@ func (s setting) run(t *testing.T, use func(valkey.ClientOption) error) (greetin
 			return valkey.AuthCredentials{Username: "teller", Password: "right"}, nil
 		}
 	}
-	var mu sync.Mutex
-	note := func(addr string) {
-		mu.Lock()
-		defer mu.Unlock()
-		if addr == server.Addr(dialtest.ToSentinel) {
-			addr = "sentinel"
-		} else if addr == server.Addr(dialtest.ToServer) {
-			addr = "server"
-		}
-		if !slices.Contains(dials, addr) {
-			dials = append(dials, addr)
-		}
-	}
+	dialed := server.Dials()
 	switch values[dialer][s[dialer]] {
 	case "DialCtxFn":
 		o.DialCtxFn = func(ctx context.Context, addr string, dialer *net.Dialer, _ *tls.Config) (net.Conn, error) {
-			note(addr)
+			dialed.Note("tcp", addr)
 			return dialer.DialContext(ctx, "tcp", addr)
 		}
 	case "DialFn":
 		o.DialFn = func(addr string, dialer *net.Dialer, _ *tls.Config) (net.Conn, error) {
-			note(addr)
+			dialed.Note("tcp", addr)
 			return dialer.Dial("tcp", addr)
 		}
 	case "with TLS":
 		o.DialCtxFn = func(ctx context.Context, addr string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
-			note(addr)
+			dialed.Note("tcp", addr)
 			return (&tls.Dialer{Config: server.TLSConfig()}).DialContext(ctx, "tcp", addr)
 		}
 	}
 	err = use(o)
 	greetings = server.Written()
-	mu.Lock()
-	defer mu.Unlock()
-	slices.Sort(dials)
-	return greetings, dials, err
+	return greetings, dialed.Found(), err
 }

@@ -2,10 +2,39 @@
 
 package dialtest
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Undecided is a factor of a row that has no value yet.
 const Undecided = -1
+
+// Factors are settings that are combined: the names of the values of each.
+type Factors [][]string
+
+// Pairs returns rows of the factors: see the function of that name.
+func (f Factors) Pairs(allowed func(row []int) bool) [][]int {
+	sizes := make([]int, len(f))
+	for factor, values := range f {
+		sizes[factor] = len(values)
+	}
+	return Pairs(sizes, allowed)
+}
+
+// Is reports whether a row has one of these values of a factor.
+func (f Factors) Is(row []int, factor int, names ...string) bool {
+	return row[factor] != Undecided && slices.Contains(names, f[factor][row[factor]])
+}
+
+// Name returns the values of a row.
+func (f Factors) Name(row []int) string {
+	names := make([]string, len(row))
+	for factor, value := range row {
+		names[factor] = f[factor][value]
+	}
+	return strings.Join(names, "/")
+}
 
 // Pairs returns rows that have a value for each factor: a number below sizes[factor]. Every two values of two factors are together in
 // one of the rows, unless no row that is allowed has both. Rows that are passed to allowed can be Undecided in part. The same

@@ -88,6 +88,42 @@ func (s *Server) Local(to string) string {
 	return ":" + port
 }
 
+// nameOf returns the listener that an address leads to, "local" for what Local returns.
+func (s *Server) nameOf(addr string) string {
+	return map[string]string{
+		s.Socket(): toSocket, s.Local(ToServer): "local", s.Addr(ToServer): ToServer, s.Addr(ToSentinel): ToSentinel,
+	}[addr]
+}
+
+// Dials records what a dialer of the service is asked for.
+type Dials struct {
+	server *Server
+
+	mu struct {
+		sync.Mutex
+		found []string
+	}
+}
+
+// Dials returns an empty record.
+func (s *Server) Dials() *Dials { return &Dials{server: s} }
+
+// Note records a network and an address.
+func (d *Dials) Note(network, addr string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if dial := network + " " + d.server.nameOf(addr); !slices.Contains(d.mu.found, dial) {
+		d.mu.found = append(d.mu.found, dial)
+	}
+}
+
+// Found returns the different networks with the names of listeners, in order.
+func (d *Dials) Found() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Sorted(slices.Values(d.mu.found))
+}
+
 // TLSConfig returns a new configuration that trusts the server.
 func (s *Server) TLSConfig() *tls.Config {
 	return &tls.Config{RootCAs: s.roots, ServerName: "example.com", MinVersion: tls.VersionTLS12}
