@@ -372,6 +372,33 @@ func TestIdleConnectionIsReplacedBeforeItIsUsed(t *testing.T) {
 	}
 }
 
+// P10: a connection that the server accepts only after its age is replaced as any other is.
+func TestConnectionThatIsAcceptedLateIsReplaced(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var f fakeServer
+		f.set(nil, func(request string) string {
+			if strings.Contains(request, "HELLO") {
+				time.Sleep(time.Second)
+			}
+			return welcomes(request)
+		})
+		client := f.client(t, func(o *rueidis.ClientOption) { o.ConnLifetime = 500 * time.Millisecond })
+		r := wire.NewRunner(client)
+		_, err := r.Run(t.Context(), hello("key"))
+		require.NoError(t, err)
+		dials := f.dialCount()
+		for range 50 {
+			_, err = r.Run(t.Context(), hello("key"))
+			require.NoError(t, err)
+			time.Sleep(100 * time.Millisecond)
+		}
+		require.Greater(t, f.dialCount(), dials)
+		client.Close()
+		time.Sleep(time.Second) // until the server has replied
+	})
+}
+
 // Close waits for a request that waits for the next connection, and so for a second at most.
 func TestCloseWaitsForARequestThatWaitsForAConnection(t *testing.T) {
 	t.Parallel()

@@ -563,6 +563,31 @@ func searchesBehindBans(tb testing.TB) {
 	require.Equal(tb, []int{30, 0, 30}, w.loads(), "what all gave away is for the one that comes")
 }
 
+// Nine members to which no shard can move keep it from no tenth one.
+func TestAShardMovesPastAllThatGaveItAway(t *testing.T) {
+	t.Parallel()
+	searchesAllTakers(t)
+}
+
+func searchesAllTakers(tb testing.TB) {
+	tb.Helper()
+	w := newWorld(newGroup(tb), 4)
+	joins := func(owns int) *member {
+		m := w.add(defaults(4))
+		w.runs(20*second, second)
+		require.Len(tb, m.owns, owns)
+		return m
+	}
+	for range 9 {
+		m := joins(4)
+		for shard := range m.owns {
+			m.release(shard, "e", 3600*second)
+		}
+	}
+	joins(4)
+	joins(2)
+}
+
 // A shard that each of many members gives away rests, and the least time between two of its grants is a second.
 func TestAShardThatAllGiveAwayRests(t *testing.T) {
 	t.Parallel()
