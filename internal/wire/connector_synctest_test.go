@@ -447,6 +447,8 @@ func TestOnlyWhatSetsAConnectionUpIsRepeated(t *testing.T) {
 				require.NoError(t, client.Do(t.Context(), client.B().Arbitrary(strings.Fields(words)...).Build()).Error())
 				time.Sleep(6 * time.Second)
 				require.Equal(t, 2, f.dialCount())
+				f.mu.Lock()
+				defer f.mu.Unlock()
 				require.Equal(t, want, sent)
 			})
 		})
