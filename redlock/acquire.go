@@ -106,7 +106,7 @@ func (l *Lock) makeHold(q *local.Queue, b *ballot, token wire.Stamp) (hold.Lease
 	// Before the start: a term that is over already ends at once, and OnLost counts it out.
 	q.HoldBegan(request())
 	needsRecheck := l.group.holds.add(h, b.rechecks)
-	h.Term.Start(b.sent, set.First())
+	h.Term.Start(b.sent)
 	if needsRecheck {
 		h.Term.Recheck()
 	}

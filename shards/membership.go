@@ -93,7 +93,7 @@ func (ms *membership) live(r joinReply, sent clock.Instant, of settings) {
 	ms.term.Init(base.Session.Keeper, ms, renewal.Config{
 		Script: scripts.HoldsRenew, Key: m.group.ends, Hold: r.number, Life: base.Terms.Lease, AsGiven: true, Renewed: true,
 	}, r.life, sent)
-	ms.term.Start(sent, r.life)
+	ms.term.Start(sent)
 	m.mu.Lock()
 	ms.known = of.number
 	if ms.state == joining {

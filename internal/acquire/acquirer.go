@@ -201,7 +201,7 @@ func (a *Acquirer) startHold(h *heldLock, q *local.Queue, serverHold queue.Hold,
 	}
 	h.Term.Init(a.Base.Session.Keeper, &h.Hold, config, life, sent)
 	serverHold.Begin(h) // from here on Close finds it
-	h.Term.Start(sent, life)
+	h.Term.Start(sent)
 	if err := a.Base.Session.EvictionError(); err != nil {
 		h.Term.Break(err, false)
 	}

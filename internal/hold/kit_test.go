@@ -105,7 +105,7 @@ func begin(tb testing.TB, key string) (*fixture, Lease) {
 	})
 	lease := b.Begin(&b.owner, &testScope, firstToken, lastToken)
 	b.Term.Init(b.keeper, &b.Hold, renewal.Config{Key: key, Hold: "hold", Life: life}, life, clock.Now())
-	b.Term.Start(clock.Now(), b.Term.Config().Life)
+	b.Term.Start(clock.Now())
 	return b, lease
 }
 

@@ -22,7 +22,7 @@ func (f *fixture) startedBefore(step time.Duration, terms Config) *ownedTerm {
 	}
 	o := f.makeWith(terms, terms.Life)
 	o.Init(f.Keeper, o, o.Config(), terms.Life, before)
-	o.Start(before, terms.Life)
+	o.Start(before)
 	return o
 }
 

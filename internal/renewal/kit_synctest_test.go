@@ -292,7 +292,7 @@ func bubble(t *testing.T, test func(f *fixture)) {
 // start begins a term like an acquire that had its reply at once.
 func (f *fixture) start(config Config) *ownedTerm {
 	o := f.make(config)
-	o.Start(clock.Now(), o.Config().Life)
+	o.Start(clock.Now())
 	return o
 }
 
@@ -308,7 +308,7 @@ func (f *fixture) make(config Config) *ownedTerm {
 // startGiven begins a term to which the server gave life at first.
 func (f *fixture) startGiven(config Config, life time.Duration) *ownedTerm {
 	o := f.makeWith(config, life)
-	o.Start(clock.Now(), life)
+	o.Start(clock.Now())
 	return o
 }
 

@@ -142,7 +142,7 @@ func TestAHintMayComeBeforeTheStart(t *testing.T) {
 		o := f.make(renewed(life))
 		f.server.steal(o, "another session's")
 		o.Recheck()
-		o.Start(clock.Now(), o.Config().Life)
+		o.Start(clock.Now())
 		time.Sleep(soon)
 		synctest.Wait()
 		require.Equal(f, []error{errs.ErrLost}, o.causes())

@@ -125,6 +125,32 @@ func TestARestingTermEndsAtItsDeadline(t *testing.T) {
 	})
 }
 
+// A grant that was handed over was paid for by a request that was sent up to a second before.
+func TestATermOfAnOldGrantIsRenewedAndEndsInTime(t *testing.T) {
+	t.Parallel()
+	const age = life / 3
+	for name, config := range map[string]Config{"Renewed": renewed(life), "Fixed": {Life: life}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(f *fixture) {
+				o := f.make(config)
+				sent := clock.Now()
+				time.Sleep(age)
+				o.Start(sent)
+				if config.Renewed {
+					time.Sleep(2 * time.Millisecond) // a tick, and the batch's
+					synctest.Wait()
+					require.Equal(f, 1, f.server.requests(), "it was due before it began")
+					return
+				}
+				time.Sleep(life - clock.Allowance(life) - age + time.Millisecond)
+				synctest.Wait()
+				require.Equal(f, []error{errs.ErrLost}, o.causes())
+			})
+		})
+	}
+}
+
 func TestARenewingTermEndsAtItsDeadline(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(f *fixture) {
@@ -146,7 +172,7 @@ func TestATermThatIsBrokenBeforeItsStartIsNotKept(t *testing.T) {
 	bubble(t, func(f *fixture) {
 		o := f.make(renewed(life))
 		o.Break(errs.ErrClosed, false)
-		o.Start(clock.Now(), o.Config().Life)
+		o.Start(clock.Now())
 		require.Equal(f, []error{errs.ErrClosed}, o.causes())
 		time.Sleep(time.Hour)
 		require.Zero(f, f.server.requests())

@@ -149,9 +149,10 @@ func (t *Term) Init(k *Keeper, owner Owner, config Config, life time.Duration, s
 	t.deadline.Store(clock.Deadline(sent, life))
 }
 
-// Start begins the keeping of the term, which has life from sent on according to Init, unless it has ended
-// since.
-func (t *Term) Start(sent clock.Instant, life time.Duration) {
+// Start begins the keeping of the term, whose life counts from sent according to Init, unless it has ended since. sent may be long ago: a
+// grant that was handed over was paid for by an earlier request.
+func (t *Term) Start(sent clock.Instant) {
+	now := clock.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.mu.state == ended {
@@ -161,7 +162,7 @@ func (t *Term) Start(sent clock.Instant, life time.Duration) {
 		interval := t.mu.given / renewalsPerLife
 		t.mu.due = dueAfter(sent, t.grainLocked(interval), jitter(interval))
 	}
-	t.scheduleLocked(sent)
+	t.scheduleLocked(now)
 }
 
 // Given returns for how long the server lets the hold live, from its last reply on.
