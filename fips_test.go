@@ -58,7 +58,7 @@ func TestLocksWorkUnderFIPS140Only(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	child := redistest.Child(t, "fips", addressVariable+"="+server.Addr(), "GODEBUG=fips140=only")
-	line, err := child.ReadLine(redistest.Patience)
+	line, err := child.ReadLine(redistest.WaitLimit)
 	require.NoError(t, err)
 	if line == noFIPS {
 		t.Skip(line)

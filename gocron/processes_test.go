@@ -131,7 +131,7 @@ type schedulerProcess struct {
 // read records the reports of the child until it ends.
 func (p *schedulerProcess) read() {
 	for {
-		line, err := p.ReadLine(redistest.Patience)
+		line, err := p.ReadLine(redistest.WaitLimit)
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			continue

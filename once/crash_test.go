@@ -45,7 +45,7 @@ func runRunner(stdin io.Reader, stdout io.Writer) {
 // nextLine returns the next line of a child.
 func nextLine(t *testing.T, p *redistest.Process) string {
 	t.Helper()
-	line, err := p.ReadLine(redistest.Patience)
+	line, err := p.ReadLine(redistest.WaitLimit)
 	require.NoError(t, err, p.Stderr())
 	return line
 }

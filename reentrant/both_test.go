@@ -64,7 +64,7 @@ func TestReentrantAndFairHandOverBetweenProcesses(t *testing.T) {
 	process.Send("lock")
 	redistest.Await(t, "a ticket of the process", func() bool { return locktest.Tickets(t, server, "a") == 1 })
 	require.NoError(t, lease.Unlock())
-	line, err := process.ReadLine(redistest.Patience)
+	line, err := process.ReadLine(redistest.WaitLimit)
 	require.NoError(t, err)
 	require.Regexp(t, `^\d+ <nil>$`, line)
 	require.Equal(t, "<nil>", command(t, process, "unlock"))

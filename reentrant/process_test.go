@@ -60,7 +60,7 @@ func runHolder(stdin io.Reader, stdout io.Writer) {
 func command(t *testing.T, p *redistest.Process, word string) string {
 	t.Helper()
 	p.Send(word)
-	line, err := p.ReadLine(redistest.Patience)
+	line, err := p.ReadLine(redistest.WaitLimit)
 	require.NoError(t, err, p.Stderr())
 	return line
 }

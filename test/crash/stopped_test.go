@@ -54,7 +54,7 @@ func (f *fixture) pauseAll(t *testing.T, holders []*childHolder) {
 		h.CloseInput()
 	}
 	for _, h := range holders {
-		require.Zero(t, h.Wait(redistest.Patience), h.Stderr())
+		require.Zero(t, h.Wait(redistest.WaitLimit), h.Stderr())
 	}
 }
 

@@ -52,7 +52,7 @@ func (f *fixture) ended(t *testing.T, crowd []*redistest.Process, within time.Du
 	for _, p := range crowd {
 		says(t, p, within, "began")
 		says(t, p, within, "done")
-		require.Zero(t, p.Wait(redistest.Patience), p.Stderr())
+		require.Zero(t, p.Wait(redistest.WaitLimit), p.Stderr())
 	}
 }
 

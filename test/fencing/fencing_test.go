@@ -119,7 +119,7 @@ func (f *fixture) adder(t *testing.T, paced string) *redistest.Process {
 
 func says(t *testing.T, p *redistest.Process, want string) {
 	t.Helper()
-	line, err := p.ReadLine(redistest.Patience)
+	line, err := p.ReadLine(redistest.WaitLimit)
 	require.NoError(t, err, p.Stderr())
 	require.Equal(t, want, line)
 }
@@ -129,7 +129,7 @@ func says(t *testing.T, p *redistest.Process, want string) {
 func awaitRead(t *testing.T, p *redistest.Process) {
 	t.Helper()
 	for {
-		line, err := p.ReadLine(redistest.Patience)
+		line, err := p.ReadLine(redistest.WaitLimit)
 		require.NoError(t, err, p.Stderr())
 		if line != "stale" {
 			require.Equal(t, "read", line)
@@ -142,7 +142,7 @@ func awaitRead(t *testing.T, p *redistest.Process) {
 func readSome(t *testing.T, p *redistest.Process) {
 	t.Helper()
 	for range 1 + rand.N(20) {
-		_, err := p.ReadLine(redistest.Patience)
+		_, err := p.ReadLine(redistest.WaitLimit)
 		require.NoError(t, err, p.Stderr())
 	}
 }

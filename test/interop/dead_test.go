@@ -36,7 +36,7 @@ func runHolder(stdin io.Reader, stdout io.Writer) {
 func holds(t *testing.T, server *redistest.Server) *redistest.Process {
 	t.Helper()
 	holder := child(t, "holder", server, 5*time.Second)
-	said, err := holder.ReadLine(redistest.Patience)
+	said, err := holder.ReadLine(redistest.WaitLimit)
 	require.NoError(t, err, holder.Stderr())
 	require.Equal(t, "held", said)
 	return holder
@@ -107,7 +107,7 @@ func TestAStoppedGoProcessLeavesJavaAlone(t *testing.T) {
 		require.Equal(t, map[string]string{p.owner(t, "a"): "1"}, has)
 		holder.Thaw()
 		holder.Send("how is it?")
-		said, err := holder.ReadLine(redistest.Patience)
+		said, err := holder.ReadLine(redistest.WaitLimit)
 		require.NoError(t, err, holder.Stderr())
 		require.Equal(t, "lost true, reported by Unlock true", said)
 		require.Equal(t, has, hash(t, server, "a"))

@@ -229,7 +229,7 @@ func TestTheQueueContinuesBehindADeadHolder(t *testing.T) {
 		p.must(t, "a", "fair-unlock", "a")
 
 		holder := child(t, "fair", server, 5*time.Second)
-		said, err := holder.ReadLine(redistest.Patience)
+		said, err := holder.ReadLine(redistest.WaitLimit)
 		require.NoError(t, err, holder.Stderr())
 		require.Equal(t, "held", said)
 		first := p.send("a", "fair-lock", "a", 60_000)

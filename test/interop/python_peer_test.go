@@ -97,5 +97,5 @@ func says(tb testing.TB, process *redistest.Process) string {
 func endsWell(tb testing.TB, process *redistest.Process) {
 	tb.Helper()
 	process.CloseInput()
-	require.Zero(tb, process.Wait(redistest.Patience), process.Stderr())
+	require.Zero(tb, process.Wait(redistest.WaitLimit), process.Stderr())
 }

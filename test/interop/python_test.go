@@ -73,7 +73,7 @@ func counted(t *testing.T, server *redistest.Server, processes []*redistest.Proc
 		require.NoError(t, err, process.Stderr())
 		n, err := strconv.Atoi(strings.TrimPrefix(line, "done "))
 		require.NoError(t, err, process.Stderr())
-		require.Zero(t, process.Wait(redistest.Patience), process.Stderr())
+		require.Zero(t, process.Wait(redistest.WaitLimit), process.Stderr())
 		sum += n
 	}
 	require.Equal(t, strconv.Itoa(sum), server.MustDo(t, "GET", "counter"), "counts were lost")

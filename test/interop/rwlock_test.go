@@ -249,7 +249,7 @@ func TestEachSideRenewsItsOwnReaders(t *testing.T) {
 					p.must(t, "a", "rw.unlock", "a", "read")
 				} else {
 					holder.Send("give it back")
-					said, err := holder.ReadLine(redistest.Patience)
+					said, err := holder.ReadLine(redistest.WaitLimit)
 					require.NoError(t, err)
 					require.Equal(t, "lost false, reported by Unlock false", said)
 				}

@@ -127,7 +127,7 @@ func runRWHolder(stdin io.Reader, stdout io.Writer) {
 func holdsHalf(t *testing.T, server *redistest.Server, half string) *redistest.Process {
 	t.Helper()
 	holder := child(t, "rwholder", server, 5*time.Second, halfEnv+"="+half)
-	said, err := holder.ReadLine(redistest.Patience)
+	said, err := holder.ReadLine(redistest.WaitLimit)
 	require.NoError(t, err, holder.Stderr())
 	require.Equal(t, "held", said)
 	return holder

@@ -279,7 +279,7 @@ func TestPermitsOfADeadProcessGoToTheOther(t *testing.T) {
 			server := redistest.Start(t)
 			p := newPeer(t, release, server)
 			holder := child(t, "permits", server, 5*time.Second)
-			said, err := holder.ReadLine(redistest.Patience)
+			said, err := holder.ReadLine(redistest.WaitLimit)
 			require.NoError(t, err, holder.Stderr())
 			require.Equal(t, "held", said)
 			reply := p.send("a", "permit-take", "a", 3, 60_000)

@@ -141,7 +141,7 @@ func awaitWorkers(t *testing.T, p *peer, threads []<-chan string, processes []*r
 		said, err := process.ReadLine(limit)
 		require.NoError(t, err, process.Stderr())
 		require.Equal(t, "done", said, process.Stderr())
-		require.Zero(t, process.Wait(redistest.Patience))
+		require.Zero(t, process.Wait(redistest.WaitLimit))
 	}
 }
 

@@ -64,7 +64,7 @@ func TestAVoteThatAProcessSleptThroughIsNoLease(t *testing.T) {
 	require.NoError(t, next.Err())
 	require.NoError(t, next.Unlock())
 	child.CloseInput()
-	require.Zero(t, child.Wait(redistest.Patience), child.Stderr())
+	require.Zero(t, child.Wait(redistest.WaitLimit), child.Stderr())
 }
 
 const (
@@ -77,7 +77,7 @@ const (
 // says reads the child's next line and fails the test if it is another.
 func says(t *testing.T, p *redistest.Process, want string) {
 	t.Helper()
-	line, err := p.ReadLine(redistest.Patience)
+	line, err := p.ReadLine(redistest.WaitLimit)
 	require.NoError(t, err, p.Stderr())
 	require.Equal(t, want, line, p.Stderr())
 }

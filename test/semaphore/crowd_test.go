@@ -44,7 +44,7 @@ func stopAndKill(t *testing.T, more func() bool) {
 	}
 	continues := func(p *redistest.Process) {
 		for uses, since := 0, wire.Stamp(time.Now().UnixMicro()).Token(); uses < 20; {
-			line, err := p.ReadLine(redistest.Patience)
+			line, err := p.ReadLine(redistest.WaitLimit)
 			require.NoError(t, err, p.Stderr())
 			token, err := strconv.ParseUint(strings.TrimPrefix(line, "has "), 10, 64)
 			require.NoError(t, err, line)

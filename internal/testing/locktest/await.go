@@ -12,10 +12,10 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
-// Context returns a context that ends with the test, and after redistest.Patience.
+// Context returns a context that ends with the test, and after redistest.WaitLimit.
 func Context(tb testing.TB) context.Context {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), redistest.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), redistest.WaitLimit)
 	tb.Cleanup(cancel)
 	return ctx
 }

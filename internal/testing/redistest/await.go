@@ -16,14 +16,19 @@ type Dialer interface {
 	Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client
 }
 
-// Patience is how long a test waits for what must happen. Only a test that fails waits that long, so a busy machine is
-// no reason to fail.
-const Patience = 20 * time.Second
+const (
+	// Patience is more than any step takes on a machine that is not overloaded. Leases that must outlast a step count with it.
+	Patience = 20 * time.Second
 
-// Await calls done until it returns true, and fails the test if it does not within Patience.
+	// WaitLimit is how long a test waits for what must happen. Only a test that fails waits that long, so an overloaded machine
+	// is no reason to fail.
+	WaitLimit = 3 * Patience
+)
+
+// Await calls done until it returns true, and fails the test if it does not within WaitLimit.
 func Await(tb testing.TB, what string, done func() bool) {
 	tb.Helper()
-	AwaitFor(tb, Patience, what, done)
+	AwaitFor(tb, WaitLimit, what, done)
 }
 
 // AwaitFor is Await with another limit.
@@ -35,10 +40,10 @@ func AwaitFor(tb testing.TB, limit time.Duration, what string, done func() bool)
 }
 
 // Receive returns what comes from c, or the zero value if c is closed, and fails the test if that does not
-// happen within Patience.
+// happen within WaitLimit.
 func Receive[T any](tb testing.TB, what string, c <-chan T) T {
 	tb.Helper()
-	return ReceiveFor(tb, Patience, what, c)
+	return ReceiveFor(tb, WaitLimit, what, c)
 }
 
 // ReceiveFor is Receive with another limit.
