@@ -155,6 +155,9 @@ func check(o *rueidis.ClientOption, scheme string, query url.Values) error {
 	if query.Has("cert") != query.Has("key") {
 		return fmt.Errorf("%w: the parameters cert and key need each other", errs.ErrBadOption)
 	}
+	if query.Has("ca") && o.TLSConfig != nil && o.TLSConfig.InsecureSkipVerify {
+		return fmt.Errorf("%w: the parameter ca has no effect beside skip_verify, with which no certificate is checked", errs.ErrBadOption)
+	}
 	if o.TLSConfig == nil || !query.Has("ca") && !query.Has("cert") {
 		return nil
 	}
