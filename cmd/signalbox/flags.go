@@ -89,6 +89,17 @@ func plainValueError(wrong *pflag.InvalidValueError) error {
 }
 
 // dashed returns the name of a flag as it is written.
+// refuseEmptyFlags refuses a flag that was given without text: a variable in its place is not set, and without the flag the command
+// would do something else. The value of a member may be empty.
+func refuseEmptyFlags(flags *pflag.FlagSet) (err error) {
+	flags.Visit(func(f *pflag.Flag) {
+		if f.Value.Type() == "string" && f.Value.String() == "" && f.Name != memberValueFlag {
+			err = badUsage("%s has no value: if it comes from a variable, that is not set", dashed(f.Name))
+		}
+	})
+	return err
+}
+
 func dashed(name string) string {
 	if len(name) == 1 {
 		return "-" + name

@@ -50,6 +50,7 @@ The server is named by --redis or by SIGNALBOX_REDIS, such as redis://db.example
 		SuggestionsMinimumDistance: 2,
 	}
 	root.SetFlagErrorFunc(plainFlagError)
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return refuseEmptyFlags(cmd.Flags()) }
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddGroup(&cobra.Group{ID: groupLock, Title: "Locks:"}, &cobra.Group{ID: groupSee, Title: "Seeing:"})
 	server := addServerFlags(root.PersistentFlags())

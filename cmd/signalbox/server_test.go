@@ -78,6 +78,14 @@ func TestBadInputIsOneLineAndExitCode2(t *testing.T) {
 	start(t, "", "wait", "a").ended(2, "SIGNALBOX_REDIS")
 }
 
+// A flag that was given without text is refused, whichever it is.
+func TestAnEmptyFlagIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"redis", "user", "password-file", "ca", "cert", "server-name", "sentinel-master", "sentinel-password-file", "prefix"} {
+		start(t, "redis://127.0.0.1:1", "--"+name+"=", "wait", "a").ended(2, "--"+name+" has no value")
+	}
+}
+
 func TestOtherFailuresHaveCodesOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -63,6 +63,9 @@ type shardsServeFlags struct {
 	command []string
 }
 
+// memberValueFlag is the flag of a member's value, which may be empty.
+const memberValueFlag = "value"
+
 func newShardsServe(s *serverFlags) *cobra.Command {
 	f := &shardsServeFlags{server: s}
 	cmd := &cobra.Command{
@@ -77,7 +80,7 @@ func newShardsServe(s *serverFlags) *cobra.Command {
 	flags.SetInterspersed(false) // those of COMMAND are its own
 	flags.IntVar(&f.count, "count", 0, "the group has `n` shards")
 	flags.StringArrayVar(&f.names, "shard", nil, "`name` of a shard; can be repeated")
-	flags.StringVar(&f.value, "value", "", "what observers read of this member, such as its `address`")
+	flags.StringVar(&f.value, memberValueFlag, "", "what observers read of this member, such as its `address`")
 	flags.IntVar(&f.weight, "weight", 1, "the part of this member, beside the weights of the others, from 1 to 1000")
 	flags.IntVar(&f.limit, "limit", shards.MaxShards, "the most shards, and programs, of this member")
 	durationVar(flags, &f.lease, "lease", shards.DefaultLease, "how long the shards outlive this host if it dies, from 5s to 24h")
