@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+//go:build linux
+
+package main_test
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
+	main "github.com/signalbox-go/signalbox/cmd/signalbox"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
@@ -43,7 +45,7 @@ func TestEveryNumberOfTheCommandLineHasBounds(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL()
 	listed := make(map[string]bool)
-	eachCommand(newRoot(), func(cmd *cobra.Command) {
+	eachCommand(main.NewRoot(), func(cmd *cobra.Command) {
 		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			if !slices.Contains([]string{"string", "stringArray", "bool"}, f.Value.Type()) {
 				listed[strings.TrimPrefix(cmd.CommandPath(), "signalbox ")+" --"+f.Name] = true
@@ -55,7 +57,7 @@ func TestEveryNumberOfTheCommandLineHasBounds(t *testing.T) {
 		delete(listed, name)
 		command, flag, _ := strings.Cut(name, " --")
 		for value := range strings.FieldsSeq(values) {
-			args := append(strings.Fields(command), "--redis", url, "--"+flag+"="+value)
+			args := append(strings.Fields(command), "--"+flag+"="+value)
 			switch {
 			case flag == "permits":
 				args = append(args, "--capacity=2")
@@ -68,9 +70,8 @@ func TestEveryNumberOfTheCommandLineHasBounds(t *testing.T) {
 			if command == "run" || command == "shards serve" {
 				args = append(args, "--", "false")
 			}
-			root, stderr := newRoot(), new(strings.Builder)
-			root.SetArgs(args)
-			require.Equal(t, codeUsage, execute(context.Background(), root, stderr), "%s: %s", args, stderr)
+			p := start(t, url, args...) // a process of its own: run and shards serve wait for every child of theirs
+			require.Equal(t, 2, p.code(), "%s: %s", args, p.output())
 		}
 	}
 	require.Empty(t, listed, "no row says what is too small and too large")

@@ -162,7 +162,11 @@ func (p *process) signal(s syscall.Signal) {
 func (p *process) code() int {
 	p.tb.Helper()
 	redistest.Receive(p.tb, "the end of the command", p.exited)
-	return p.cmd.ProcessState.ExitCode()
+	code := p.cmd.ProcessState.ExitCode()
+	if code < 0 {
+		p.tb.Log(p.cmd.ProcessState, p.output())
+	}
+	return code
 }
 
 // output returns what was written to standard error.
