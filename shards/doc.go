@@ -75,7 +75,7 @@
 //
 // # Cost
 //
-//	member                   1 poll a second, 1 goroutine; Run 1 goroutine a shard
+//	member                   1 poll a second, 10 while no messages arrive, 1 goroutine; Run 1 goroutine a shard
 //	a move                   2 polls, 1 release, 2 messages; up to 16 releases are 1 request
 //	Join, Owner              1 round trip
 //	View, Health             1 round trip for 512 shards

@@ -22,6 +22,9 @@ const (
 	mostUnowned = shards.DefaultLease + 4*time.Second
 	// mostUneven is for how long loads may be uneven after the last event.
 	mostUneven = 3 * time.Minute
+	// mostRequests is how many scripts a member calls in ten seconds at most: ten polls a second while no messages arrive, and two
+	// calls for each shard.
+	mostRequests = 100 + 2*randomShards
 	// mostViolations is how many are reported.
 	mostViolations = 5
 )
@@ -110,7 +113,7 @@ func (g *randomGroup) mayTakeLocked(m *randomMember, name string) bool {
 
 // watches requires, each second until calm, what is true at all times.
 func (g *randomGroup) watches(ctx context.Context) {
-	for ctx.Err() == nil {
+	for second := 0; ctx.Err() == nil; second++ {
 		if v, err := g.views.View(ctx); err == nil {
 			g.watch(ctx, v)
 		} else { // as is that of Health; no script of a member works either, and what has ended is reaped later
@@ -119,6 +122,7 @@ func (g *randomGroup) watches(ctx context.Context) {
 			g.state.Unlock()
 		}
 		g.requireRetries()
+		g.requireFewRequests(second)
 		select {
 		case <-time.After(time.Second):
 		case <-ctx.Done():
@@ -226,6 +230,19 @@ func (g *randomGroup) isReplaced(count int) bool {
 		}
 	}
 	return false
+}
+
+// requireFewRequests requires that no member has sent more than mostRequests in ten seconds.
+func (g *randomGroup) requireFewRequests(second int) {
+	g.state.Lock()
+	defer g.state.Unlock()
+	for _, m := range g.state.all {
+		now, at := m.wire.scripts.Load(), &m.sent[second%len(m.sent)]
+		if sent := now - *at; sent > mostRequests {
+			go g.violated("a member sent %d requests in ten seconds", sent)
+		}
+		*at = now
+	}
 }
 
 // requireRetries requires that functions that returned are called again.

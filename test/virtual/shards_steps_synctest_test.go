@@ -40,6 +40,7 @@ type randomMember struct {
 	faults  int                        // how many faults of its wire are not over
 	faultAt time.Time                  // the end of the last one
 	era     int                        // a fault of an earlier one is over
+	sent    [10]int64                  // the scripts that its client had called, in each of the last seconds
 }
 
 // shardOrder is what a function is to do.

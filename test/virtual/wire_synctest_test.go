@@ -18,6 +18,7 @@ type wire struct {
 	refuses                           atomic.Bool  // new connections are refused
 	losesMessages                     atomic.Bool  // messages that are published are lost
 	latency                           atomic.Int64 // the latency in each direction
+	scripts                           atomic.Int64 // how many the client has called
 
 	mu struct {
 		sync.Mutex
@@ -108,6 +109,7 @@ type noticedConn struct {
 // Read implements net.Conn.
 func (n *noticedConn) Read(b []byte) (int, error) {
 	size, err := n.Conn.Read(b)
+	n.wire.scripts.Add(int64(bytes.Count(b[:size], []byte("EVALSHA"))))
 	if !n.subscribed && bytes.Contains(b[:size], []byte("SUBSCRIBE")) {
 		n.subscribed = true
 		n.wire.mu.Lock()
