@@ -87,11 +87,12 @@ func DialWith(ctx context.Context, o rueidis.ClientOption, options ...SessionOpt
 		return nil, fmt.Errorf("signalbox: dial: %w", err)
 	}
 	contact := wire.NewDialRecorder(&o)
-	tune(&o, contact.Dial)
+	connector := tune(&o, contact.Dial)
 	client, err := connect(ctx, o)
 	if err != nil {
 		return nil, fmt.Errorf("signalbox: dial: %w", explain(ctx, contact, err))
 	}
+	client = connector.ClientOf(client)
 	s := session.New(client, collect(options), true)
 	if err = greet(ctx, s); err == nil {
 		err = refuseServer(ctx, client, s)

@@ -77,10 +77,10 @@ import (
 // The client gives up a silent connection after KeepAlive and ConnWriteTimeout together, about 3 s.
 // To survive that, a renewed lease needs 10 s or more; to survive a failover, it needs that much
 // more than the failover takes.
-func Tune(o *rueidis.ClientOption) { tune(o, wire.GuardedDialer(o)) }
+func Tune(o *rueidis.ClientOption) { _ = tune(o, wire.GuardedDialer(o)) }
 
-// tune is Tune with a dialer; nil is the client's own.
-func tune(o *rueidis.ClientOption, dialer wire.DialFunc) {
+// tune is Tune with a dialer; nil is the client's own. It returns what makes the connections.
+func tune(o *rueidis.ClientOption, dialer wire.DialFunc) *wire.Connector {
 	o.AlwaysPipelining, o.DisableAutoPipelining = true, false
 	o.SendToReplicas, o.ReplicaSelector, o.ReadNodeSelector = nil, nil, nil //nolint:staticcheck // ReplicaSelector is deprecated, and works
 	o.ReplicaOnly, o.Standalone = false, rueidis.StandaloneOption{}
@@ -100,7 +100,7 @@ func tune(o *rueidis.ClientOption, dialer wire.DialFunc) {
 	if o.Dialer.Timeout == 0 {
 		o.Dialer.Timeout = 2 * time.Second
 	}
-	tuneConnections(o, dialer)
+	connector := tuneConnections(o, dialer)
 	if o.Sentinel.Dialer.KeepAlive == 0 {
 		o.Sentinel.Dialer.KeepAlive = o.Dialer.KeepAlive
 	}
@@ -110,6 +110,7 @@ func tune(o *rueidis.ClientOption, dialer wire.DialFunc) {
 	if o.Sentinel.TopologyRefreshInterval == 0 {
 		o.Sentinel.TopologyRefreshInterval = 10 * time.Second
 	}
+	return connector
 }
 
 // connLifetime is how long a connection is used unless the options say it. A hold that was copied to the server to which
@@ -118,7 +119,7 @@ const connLifetime = 5 * time.Second
 
 // tuneConnections lets a Connector make the connections. It takes ConnLifetime over: the client itself would end a
 // connection with requests under way, and send them again, executed or not.
-func tuneConnections(o *rueidis.ClientOption, dialer wire.DialFunc) {
+func tuneConnections(o *rueidis.ClientOption, dialer wire.DialFunc) *wire.Connector {
 	life := o.ConnLifetime
 	if life == 0 {
 		life = connLifetime
@@ -136,6 +137,7 @@ func tuneConnections(o *rueidis.ClientOption, dialer wire.DialFunc) {
 		o.TLSConfig = o.TLSConfig.Clone()
 		o.TLSConfig.ClientSessionCache = tls.NewLRUClientSessionCache(0) // the next handshake is a short one
 	}
+	return connector
 }
 
 func collect(options []SessionOption) session.Settings {

@@ -43,7 +43,7 @@ type nodeConn struct {
 	dropped      map[channelAddress]struct{} // dropped channels that the connection is still subscribed to
 	firstDropped time.Time                   // when dropped got its first channel
 	clientNodes  map[string]struct{}         // the client's nodes when the connection was made
-	// departed is how many connections for calls had ended when the connection was last known to be at the server of the calls.
+	// departed is the last departure of a connection for calls when the connection was last known to be at the server of the calls.
 	departed uint64
 	// confirmed is when the server first confirmed a subscription; the zero time before that.
 	confirmed time.Time
@@ -149,7 +149,7 @@ func (nc *nodeConn) open() (rueidis.DedicatedClient, error) {
 	for node := range nodes {
 		known[node] = struct{}{}
 	}
-	departed := d.departures(nodes)
+	departed := d.lastDeparture()
 	d.mu.Lock()
 	nc.clientNodes, nc.departed = known, departed
 	d.mu.Unlock()

@@ -33,7 +33,7 @@ func (f *clientFollower) Fire() {
 			signal(conn.replace)
 		}
 	}
-	d.checkServerLocked(nodes)
+	d.checkServerLocked()
 	if len(d.mu.conns) > 0 && !d.mu.closed {
 		d.timers.Schedule(&f.entry, followInterval)
 	}

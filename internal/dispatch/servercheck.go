@@ -35,21 +35,16 @@ type serverCheck struct {
 	lacking    *nodeConn // the connection that is made anew because the last reply lacked one of its subscriptions; or nil
 }
 
-// departures returns how many connections for calls have ended at the servers of the client.
-func (d *Dispatcher) departures(nodes map[string]rueidis.Client) (n uint64) {
-	for node := range nodes {
-		n += wire.EndedConnections(node)
-	}
-	return n
-}
+// lastDeparture returns a number that is another one after a connection for calls has ended.
+func (d *Dispatcher) lastDeparture() uint64 { return wire.LastEvent(wire.ConnEnded, d.client) }
 
 // checkServerLocked asks the server of the calls for the subscriptions, if connections ended since it was asked.
-func (d *Dispatcher) checkServerLocked(nodes map[string]rueidis.Client) {
+func (d *Dispatcher) checkServerLocked() {
 	t, conn := &d.mu.serverCheck, d.mu.conns[""]
 	if d.clustered || conn == nil || t.requesting || d.mu.closed {
 		return
 	}
-	departed := d.departures(nodes)
+	departed := d.lastDeparture()
 	if departed == conn.departed && t.lacking == nil || t.lacking == conn {
 		return
 	}
@@ -64,7 +59,7 @@ func (d *Dispatcher) checkServerLocked(nodes map[string]rueidis.Client) {
 		return // the first confirmation will come, or the end of the connection
 	}
 	t.requesting = true
-	d.running.Go(func() { d.checkServer(conn, names, nodes, departed) })
+	d.running.Go(func() { d.checkServer(conn, names, departed) })
 }
 
 // subscribedLocked returns names of channels that are subscribed to.
@@ -77,7 +72,7 @@ func (nc *nodeConn) subscribedLocked() (names []string) {
 	return names
 }
 
-func (d *Dispatcher) checkServer(conn *nodeConn, names []string, nodes map[string]rueidis.Client, departed uint64) {
+func (d *Dispatcher) checkServer(conn *nodeConn, names []string, departed uint64) {
 	ctx, cancel := errs.WithTimeout(d.ctx, locatePatience)
 	defer cancel()
 	outcome := d.server.RunMany(ctx, []wire.Call{{Command: "PUBSUB", Args: append([]string{"NUMSUB"}, names...)}})[0]
@@ -90,7 +85,7 @@ func (d *Dispatcher) checkServer(conn *nodeConn, names []string, nodes map[strin
 		_, replied := rueidis.IsRedisErr(outcome.Err)
 		t.distrusted = errors.Is(outcome.Err, errs.ErrDenied) || replied && wire.Judge(outcome.Err) != wire.Temporary
 		return
-	case d.mu.conns[""] != conn, d.departures(nodes) != departed:
+	case d.mu.conns[""] != conn, d.lastDeparture() != departed:
 		return // a connection has ended meanwhile, maybe the one that was asked about
 	}
 	conn.departed = departed

@@ -86,12 +86,15 @@ func TestShardsAreNoOtherServers(t *testing.T) {
 		})
 	}
 	awaitEnds("the question, and its repetition", func() bool { return questions(all[0]) >= 2 })
-	questioned, before := questions(all[0]), wire.EndedConnections(router.Addr())
+	questioned, last, ends := questions(all[0]), uint64(0), 0
 	awaitEnds("the ends of more connections without a question", func() bool {
 		if now := questions(all[0]); now != questioned { // a reply does not count if a connection ended meanwhile
-			questioned, before = now, wire.EndedConnections(router.Addr())
+			questioned, ends = now, 0
 		}
-		return wire.EndedConnections(router.Addr()) > before+2
+		if now := wire.LastEvent(wire.ConnEnded, client); now != last {
+			last, ends = now, ends+1
+		}
+		return ends > 3
 	})
 	require.Empty(t, log.String())
 }

@@ -34,10 +34,10 @@ var failureMessages = map[wire.FailureKind]struct{ begins, advice, ends string }
 }
 
 // connFailures logs what the client's connections cannot do while calls still succeed, once, and its end. A connection does not know
-// its session. So the session asks for the failures at its servers after a call, if any has begun or ended in the process.
+// its session. So the session asks for the failures of its client after a call, if any has begun or ended in the process.
 type connFailures struct {
 	session *Session
-	seen    atomic.Uint64 // what wire.FailureChanges returned last
+	seen    atomic.Uint64 // how many changes of failures there were in the process when they were last asked for
 
 	mu struct {
 		sync.Mutex
@@ -48,7 +48,7 @@ type connFailures struct {
 
 // check is called after each call. Mostly that costs a comparison.
 func (cf *connFailures) check() {
-	changes := wire.FailureChanges()
+	changes := wire.EventCount(wire.FailureChange)
 	if cf.seen.Load() == changes {
 		return
 	}
@@ -58,7 +58,7 @@ func (cf *connFailures) check() {
 	if cf.mu.next != 0 && now < cf.mu.next {
 		return
 	}
-	found, known := wire.Failures(cf.session.client.Nodes())
+	found, known := wire.Failures(cf.session.client)
 	if !known { // the client is not tuned, or has lost its connections, which is logged as an outage
 		cf.mu.next = now + time.Second
 		return

@@ -28,13 +28,13 @@ type handshakes struct {
 	ctx    context.Context //nolint:containedctx // the context of the calls; ends at Close
 	cancel context.CancelFunc
 
-	versions atomic.Uint64 // what wire.VersionChanges returned before the last hello that succeeded, and first when the session was made
-	ofNodes  atomic.Uint64 // what wire.VersionChangesAt returned then for the session's servers
+	versions atomic.Uint64 // how many new versions the process had met before the last hello that succeeded, and first when the session was made
+	ofClient atomic.Uint64 // the last of these at the session's own servers
 }
 
 func (h *handshakes) init() {
 	h.ctx, h.cancel = context.WithCancel(context.Background())
-	h.versions.Store(wire.VersionChanges())
+	h.versions.Store(wire.EventCount(wire.NewVersion))
 }
 
 // Handshake makes sure that the server's time is known, and that the server is new enough. One
@@ -70,12 +70,12 @@ func (s *Session) HandshakeInCluster(ctx context.Context, key string) {
 // isGreeted reports whether a handshake has succeeded, and no server has named another version since. An older one may have taken
 // over the address.
 func (s *Session) isGreeted() bool {
-	changes := wire.VersionChanges()
+	changes := wire.EventCount(wire.NewVersion)
 	switch h := &s.handshakes; {
 	case !s.Clock.Known():
 		return false
 	case h.versions.Load() == changes:
-	case h.ofNodes.Load() != wire.VersionChangesAt(s.client.Nodes()):
+	case h.ofClient.Load() != wire.LastEvent(wire.NewVersion, s.client):
 		return false
 	default: // it was the server of another session
 		h.versions.Store(changes)
@@ -88,7 +88,7 @@ func (s *Session) hello(key string) error {
 	if s.isGreeted() {
 		return nil // a call ended after the caller read the clock and before it joined
 	}
-	versions, ofNodes := wire.VersionChanges(), wire.VersionChangesAt(s.client.Nodes())
+	versions, ofClient := wire.EventCount(wire.NewVersion), wire.LastEvent(wire.NewVersion, s.client)
 	reply, err := s.Runner.Run(s.handshakes.ctx, wire.Call{Script: scripts.SessionHello, Keys: []string{key}})
 	switch {
 	case err != nil && s.handshakes.ctx.Err() != nil:
@@ -106,7 +106,7 @@ func (s *Session) hello(key string) error {
 	}
 	s.warnOfEviction(reply.Text(2), reply.Text(3)) // before the time is known: callers then pass Handshake, and may call Close
 	s.Clock.Observe(s.Runner.Slot(key), reply.Stamp(1), clock.Now())
-	s.handshakes.ofNodes.Store(ofNodes) // first: versions says that this is known
+	s.handshakes.ofClient.Store(ofClient) // first: versions says that this is known
 	s.handshakes.versions.Store(versions)
 	return nil
 }

@@ -59,7 +59,7 @@ type conn struct {
 		redirects                 bool      // the server redirected as such a primary, so connecting anew is of no use to a client of one server
 		pinned                    bool      // the connection has a state at the server: age does not end it
 		subscribed                bool      // the connection has subscriptions: requests and replies do not pair
-		endCounted                bool      // the end is counted among endedConnections
+		endCounted                bool      // the end was recorded as an event
 		draining                  bool
 		given                     rueidis.AuthCredentials // the credentials that the program's function returned last, for this connection
 		leaving                   error                   // the reason for which it ends after the drain, an errUnsent; nil if it is replaced
@@ -262,7 +262,7 @@ func (c *conn) end(why error) {
 func (c *conn) countEndLocked() {
 	if c.mu.accepted && !c.mu.subscribed && !c.mu.endCounted {
 		c.mu.endCounted = true
-		c.endpoint.endedCount.Add(1)
+		c.endpoint.connector.happened(ConnEnded)
 	}
 }
 

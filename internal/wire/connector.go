@@ -65,6 +65,7 @@ type Connector struct {
 	sentinelUser     rueidis.AuthCredentials // the user at sentinels, if there is such a function
 	sentinelMark     *net.Resolver           // the resolver of the dialer with which the client dials sentinels; nil without both
 	sentinelResolver *net.Resolver           // the resolver that the program gave that dialer
+	lastEvents       [connEvents]atomic.Uint64
 
 	mu struct {
 		sync.Mutex
@@ -169,55 +170,13 @@ func (c *Connector) endpoint(addr string) *endpoint {
 	defer c.mu.Unlock()
 	e := c.mu.endpoints[addr]
 	if e == nil {
-		e = &endpoint{connector: c, addr: addr, conns: make(map[*conn]struct{}), unreplaced: make(map[*conn]int), limit: new(attemptLimit), endedCount: endedConnections.at(addr)}
+		e = &endpoint{connector: c, addr: addr, conns: make(map[*conn]struct{}), unreplaced: make(map[*conn]int), limit: new(attemptLimit)}
 		if c.options.Sentinels {
 			e.limit = &c.sentinelLimit
 		}
 		c.mu.endpoints[addr] = e
 	}
 	return e
-}
-
-// endedConnections counts, for each address, the connections for calls that ended without their client closing them: by their
-// age, by a refusal, or by the server. It is for the whole process, since a client does not say how it connects. It has an
-// entry for each address that was ever dialled, or asked for.
-//
-//nolint:gochecknoglobals // see above
-var endedConnections addressTable
-
-// addressTable has a counter for each address.
-type addressTable struct{ byAddr sync.Map }
-
-// at returns the counter of an address.
-func (at *addressTable) at(addr string) *atomic.Uint64 {
-	n, _ := at.byAddr.LoadOrStore(addr, new(atomic.Uint64))
-	return n.(*atomic.Uint64) //nolint:errcheck,forcetypeassert // it has nothing else
-}
-
-// EndedConnections returns how many connections for calls to an address ended without their client closing them. So
-// the next call uses another one, which may lead to another server.
-func EndedConnections(addr string) uint64 { return endedConnections.at(addr).Load() }
-
-// versions has the version that the server of each address named last, and versionChanges counts how often one named another
-// version than the one before. They are for the whole process, as endedConnections is.
-//
-//nolint:gochecknoglobals // see above
-var (
-	versions       sync.Map
-	versionChanges atomic.Uint64
-	changesAt      addressTable // how often that of each address did
-)
-
-// VersionChanges returns a number that changes when an address leads to a server of another version than before. What a session
-// has learnt of its server by then may be over.
-func VersionChanges() uint64 { return versionChanges.Load() }
-
-// VersionChangesAt is VersionChanges for the addresses of one client, and costs more.
-func VersionChangesAt[V any](nodes map[string]V) (n uint64) {
-	for addr := range nodes {
-		n += changesAt.at(addr).Load()
-	}
-	return n
 }
 
 // noteVersion records the version in a reply to HELLO.
@@ -228,10 +187,12 @@ func (e *endpoint) noteVersion(hello []byte) {
 	if !found {
 		return
 	}
-	if before, known := versions.Swap(e.addr, string(version)); known && before != string(version) {
-		changesAt.at(e.addr).Add(1)
-		versionChanges.Add(1)
+	e.connector.mu.Lock()
+	defer e.connector.mu.Unlock()
+	if e.version != "" && e.version != string(version) {
+		e.connector.happened(NewVersion)
 	}
+	e.version = string(version)
 }
 
 // attemptLimit bounds the attempts to connect in a second.
@@ -246,8 +207,8 @@ type endpoint struct {
 	addr       string
 	conns      map[*conn]struct{} // the open connections
 	limit      *attemptLimit
-	endedCount *atomic.Uint64
 	remoteHost string // the host to which the address led last
+	version    string // the version that the server named last, or ""
 
 	redirectedAt time.Time // when connections were left last because of a redirection
 

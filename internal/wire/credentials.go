@@ -135,7 +135,7 @@ func (c *conn) credentialsForClient() (rueidis.AuthCredentials, error) {
 		return found, nil
 	}
 	if changed {
-		c.endpoint.endedCount.Add(1) // before the server can know
+		c.endpoint.connector.happened(ConnEnded) // before the server can know
 		c.end(ErrCredentialsChanged)
 	}
 	return rueidis.AuthCredentials{RefreshAfter: found.RefreshAfter}, nil

@@ -4,7 +4,8 @@ package wire
 
 import (
 	"errors"
-	"sync/atomic"
+
+	"github.com/redis/rueidis"
 )
 
 // FailureKind is what a Connector cannot do while its connections still work, so that no call fails.
@@ -26,27 +27,12 @@ type Failure struct {
 	Address string
 }
 
-// failureChanges counts the failures that began or ended, in the whole process.
-//
-//nolint:gochecknoglobals // see Failures
-var failureChanges atomic.Uint64
-
-// FailureChanges returns a number that changes whenever a failure begins or ends.
-func FailureChanges() uint64 { return failureChanges.Load() }
-
-// Failures returns the failures of the Connectors in the whole process that have an open connection to one of the nodes, and their
-// reasons: a client does not say by which Connector it connects. known is false if there is no such connection.
-func Failures[V any](nodes map[string]V) (found map[Failure]error, known bool) {
-	connectors := make(map[*Connector]struct{})
-	openConns.Lock()
-	for c := range openConns.conns {
-		if _, is := nodes[c.endpoint.addr]; is {
-			connectors[c.endpoint.connector] = struct{}{}
-		}
-	}
-	openConns.Unlock()
+// Failures returns the failures of the client's connections, and their reasons. known is false if it cannot be known: a client that is
+// tuned by hand has no open connection, or the client is not tuned.
+func Failures(client rueidis.Client) (found map[Failure]error, known bool) {
+	connectors := connectorsOf(client)
 	found = make(map[Failure]error)
-	for c := range connectors {
+	for _, c := range connectors {
 		c.mu.Lock()
 		for addr, e := range c.mu.endpoints {
 			for kind, err := range e.lasting {
@@ -71,7 +57,7 @@ func (e *endpoint) reportLocked(kind FailureKind, reason error) {
 	changes := (e.lasting[kind] == nil) != (reason == nil)
 	e.lasting[kind] = reason
 	if changes {
-		failureChanges.Add(1)
+		e.connector.happened(FailureChange)
 	}
 }
 

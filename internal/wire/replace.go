@@ -198,7 +198,7 @@ func (c *conn) replace() {
 	}
 	c.sleepCheck.provenAt.Store(int64(clock.Mono()))
 	c.sleepCheck.suspectedAt.Store(0)
-	c.endpoint.endedCount.Add(1)
+	c.endpoint.connector.happened(ConnEnded)
 	c.endpoint.setRemote(c.mu.inner)
 	c.unblockWritesLocked()
 	c.setTimerLocked(c.endpoint.connector.maxAge())

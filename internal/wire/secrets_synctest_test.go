@@ -63,7 +63,7 @@ func TestErrorsHaveNoPasswords(t *testing.T) {
 							require.NoError(t, err)
 							time.Sleep(200 * time.Millisecond)
 						}
-						found, _ := wire.Failures(client.Nodes())
+						found, _ := wire.Failures(client)
 						require.NotEmpty(t, found)
 						for _, err := range found {
 							require.NotContains(t, err.Error(), "S3cret")
