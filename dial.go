@@ -83,17 +83,21 @@ func DialWith(ctx context.Context, o rueidis.ClientOption, options ...SessionOpt
 	case len(o.InitAddress) == 0:
 		return nil, fmt.Errorf("signalbox: dial: %w: InitAddress is empty: name a server, host:port", ErrBadOption)
 	}
+	set := collect(options)
+	if set.SentinelCredentials != nil && o.Sentinel.MasterSet == "" {
+		return nil, fmt.Errorf("signalbox: dial: %w: WithSentinelCredentials needs sentinels: the parameter master_set, or Sentinel.MasterSet", ErrBadOption)
+	}
 	if err := cmp.Or(wire.CheckNames(&o), wire.CheckNumbers(&o)); err != nil {
 		return nil, fmt.Errorf("signalbox: dial: %w", err)
 	}
 	contact := wire.NewDialRecorder(&o)
-	connector := tune(&o, contact.Dial)
+	connector := tune(&o, contact.Dial, set.SentinelCredentials)
 	client, err := connect(ctx, o)
 	if err != nil {
 		return nil, fmt.Errorf("signalbox: dial: %w", explain(ctx, contact, err))
 	}
 	client = connector.ClientOf(client)
-	s := session.New(client, collect(options), true)
+	s := session.New(client, set, true)
 	if err = greet(ctx, s); err == nil {
 		err = refuseServer(ctx, client, s)
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/session"
@@ -44,6 +46,16 @@ func WithOnClose(f func()) SessionOption {
 			s.OnClose = append(s.OnClose, f)
 		}
 	}
+}
+
+// WithSentinelCredentials lets Dial and DialWith call f for each new connection to a sentinel, in place of the user and the password in the
+// URL or the options. So the sentinels' password can be rotated while the session lives: open connections stay, and new ones get
+// what f returns then. f is called as AuthCredentialsFn is, see Tune; that function is for the servers alone. If a sentinel
+// refuses the client, the log says so, once, and once when it is accepted again.
+//
+// Without sentinels, and in NewSession, whose client exists already, the option is ErrBadOption.
+func WithSentinelCredentials(f func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error)) SessionOption {
+	return func(s *session.Settings) { s.SentinelCredentials = f }
 }
 
 // WithPrefix sets the beginning of every key and channel; "sb:" by default. Processes share locks only

@@ -4,6 +4,7 @@ package signalbox
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 
 	"github.com/redis/rueidis"
@@ -27,7 +28,11 @@ type Session session.Handle
 //
 // If the client is nil or an option is not valid, every call returns the error.
 func NewSession(client rueidis.Client, options ...SessionOption) *Session {
-	return (*Session)(session.New(client, collect(options), false).Handle())
+	set := collect(options)
+	if set.SentinelCredentials != nil {
+		set.Err = fmt.Errorf("%w: WithSentinelCredentials is for Dial, which makes the client", ErrBadOption)
+	}
+	return (*Session)(session.New(client, set, false).Handle())
 }
 
 // ID returns the identity of the session: 22 random characters. Holder.Session of a lock that the

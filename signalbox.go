@@ -37,7 +37,7 @@ import (
 //     a transaction, those to nodes of a cluster, and those on which the program sent AUTH stay;
 //   - DialCtxFn to one that wraps the connections, also those of a DialCtxFn or DialFn that is set.
 //     If there is a TLSConfig, a connection that such a function returns without TLS is refused
-//     before a byte is written. So are connections to sentinels that have a Sentinel.Password and no
+//     before a byte is written. So are connections to sentinels that get a password and have no
 //     Sentinel.TLSConfig: the TLSConfig is for the servers alone. Connections are left if the server says that it is the wrong one, for
 //     example with READONLY. After a failure they are made at most 20 times a second. They return what
 //     they read only after the first write: a server with too many clients replies before it is
@@ -49,7 +49,7 @@ import (
 //     RefreshAfter ends no connection: the log says so, and it is called again. A subscribed
 //     connection in RESP2, which refuses AUTH, is made anew if the credentials have changed. It is not
 //     called for sentinels: they have a user and a password of their own, Sentinel.Username and
-//     Sentinel.Password;
+//     Sentinel.Password, or what the function of WithSentinelCredentials returns;
 //   - TLSConfig.ClientSessionCache to one, unless it is set: the handshakes after the first are short.
 //     A short one calls no GetClientCertificate and no VerifyPeerCertificate, so with these it stays nil;
 //   - Dialer.KeepAlive to 1 s, unless it is set: how often an idle connection is probed;
@@ -77,10 +77,10 @@ import (
 // The client gives up a silent connection after KeepAlive and ConnWriteTimeout together, about 3 s.
 // To survive that, a renewed lease needs 10 s or more; to survive a failover, it needs that much
 // more than the failover takes.
-func Tune(o *rueidis.ClientOption) { _ = tune(o, wire.GuardedDialer(o)) }
+func Tune(o *rueidis.ClientOption) { _ = tune(o, wire.GuardedDialer(o), nil) }
 
 // tune is Tune with a dialer; nil is the client's own. It returns what makes the connections.
-func tune(o *rueidis.ClientOption, dialer wire.DialFunc) *wire.Connector {
+func tune(o *rueidis.ClientOption, dialer wire.DialFunc, ofSentinels wire.CredentialsFunc) *wire.Connector {
 	o.AlwaysPipelining, o.DisableAutoPipelining = true, false
 	o.SendToReplicas, o.ReplicaSelector, o.ReadNodeSelector = nil, nil, nil //nolint:staticcheck // ReplicaSelector is deprecated, and works
 	o.ReplicaOnly, o.Standalone = false, rueidis.StandaloneOption{}
@@ -100,7 +100,7 @@ func tune(o *rueidis.ClientOption, dialer wire.DialFunc) *wire.Connector {
 	if o.Dialer.Timeout == 0 {
 		o.Dialer.Timeout = 2 * time.Second
 	}
-	connector := tuneConnections(o, dialer)
+	connector := tuneConnections(o, dialer, ofSentinels)
 	if o.Sentinel.Dialer.KeepAlive == 0 {
 		o.Sentinel.Dialer.KeepAlive = o.Dialer.KeepAlive
 	}
@@ -119,7 +119,7 @@ const connLifetime = 5 * time.Second
 
 // tuneConnections lets a Connector make the connections. It takes ConnLifetime over: the client itself would end a
 // connection with requests under way, and send them again, executed or not.
-func tuneConnections(o *rueidis.ClientOption, dialer wire.DialFunc) *wire.Connector {
+func tuneConnections(o *rueidis.ClientOption, dialer wire.DialFunc, ofSentinels wire.CredentialsFunc) *wire.Connector {
 	life := o.ConnLifetime
 	if life == 0 {
 		life = connLifetime
@@ -128,10 +128,11 @@ func tuneConnections(o *rueidis.ClientOption, dialer wire.DialFunc) *wire.Connec
 	sentinels := o.Sentinel.MasterSet != ""
 	connector := wire.NewConnector(wire.TranslateHello(dialer), wire.ConnectorOptions{
 		MaxAge: life, SingleServer: o.ForceSingleClient || sentinels, Sentinels: sentinels,
-		PlainSecret: sentinels && o.TLSConfig != nil && o.Sentinel.TLSConfig == nil && o.Sentinel.Username+o.Sentinel.Password != "",
+		PlainSecret: sentinels && o.TLSConfig != nil && o.Sentinel.TLSConfig == nil &&
+			(ofSentinels != nil || o.Sentinel.Username+o.Sentinel.Password != ""),
 	})
 	o.DialCtxFn = connector.Dial
-	connector.SetCredentials(o)
+	connector.SetCredentials(o, ofSentinels)
 	// A short handshake shows and checks no certificate, so functions that do are not called. What they say may have changed.
 	if c := o.TLSConfig; c != nil && c.ClientSessionCache == nil && c.GetClientCertificate == nil && c.VerifyPeerCertificate == nil {
 		o.TLSConfig = o.TLSConfig.Clone()

@@ -33,6 +33,7 @@ func TestTuneDecidesOnEachField(t *testing.T) {
 	set.DialFn, set.DialCtxFn, set.TLSConfig, set.AuthCredentialsFn = nil, nil, nil, nil
 	tuned := set
 	signalbox.Tune(&tuned)
+	tuned.Sentinel.Dialer.Resolver = set.Sentinel.Dialer.Resolver // until it dials, it is what shows that a connection is one to a sentinel
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[rueidis.ClientOption]()) {
 		before, after := reflect.ValueOf(set).FieldByName(f.Name), reflect.ValueOf(tuned).FieldByName(f.Name)
 		switch {

@@ -30,7 +30,7 @@
 //	DB, ClientName, Protocol                       as they are
 //	DialTimeout                                    unless it is 5s, the default of go-redis: then 2s
 //	MasterName, SentinelAddrs, SentinelUsername,   the sentinels, which get their own credentials and never those
-//	SentinelPassword                               of the server
+//	SentinelPassword                               of the server; for those that change: signalbox.WithSentinelCredentials
 //
 // # What is left out
 //

@@ -31,6 +31,11 @@ var failureMessages = map[wire.FailureKind]struct{ begins, advice, ends string }
 		"replace cert and key as a pair, and each file whole, by renaming; the server may refuse the old certificate",
 		"signalbox: the files that the URL names for TLS can be used again",
 	},
+	wire.FailureSentinel: {
+		"signalbox: a sentinel refuses the client, which learns of a failover from the other sentinels alone",
+		"give the client the credentials of now: WithSentinelCredentials returns them for each connection, a fixed password needs a new session",
+		"signalbox: the sentinel accepts the client again",
+	},
 }
 
 // connFailures logs what the client's connections cannot do while calls still succeed, once, and its end. A connection does not know

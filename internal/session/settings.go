@@ -17,6 +17,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/observe"
+	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 const (
@@ -65,6 +66,8 @@ type Settings struct {
 	Hashed  bool   // names stay in the process
 	// CloseGrace is how long Close waits at most, whatever its context allows; 0 if that was not given.
 	CloseGrace time.Duration
+	// SentinelCredentials returns the credentials for each connection to a sentinel, if it is not nil.
+	SentinelCredentials wire.CredentialsFunc
 	// OnClose are called when the session's connections are closed.
 	OnClose []func()
 	// Observer is notified of what happens to locks, if it is not nil. See package observe.

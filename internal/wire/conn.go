@@ -64,7 +64,7 @@ type conn struct {
 		given                     rueidis.AuthCredentials // the credentials that the program's function returned last, for this connection
 		leaving                   error                   // the reason for which it ends after the drain, an errUnsent; nil if it is replaced
 		drainEnded                chan struct{}           // closed at the end of what Write waits for: a drain, or the second connection; nil if there is neither
-		refusal                   string                  // the last refusal before the server accepted the client
+		refusal                   string                  // the reason for which the server has not accepted the client, or ""
 		endErr                    error                   // the reason for which the connection ends
 		suspectSince, lastSuspect time.Time               // the times of the first and the last of several suspicious refusals
 		timer                     *time.Timer             // the end of the age, or of the drain
@@ -262,6 +262,13 @@ func (c *conn) end(why error) {
 func (c *conn) countEndLocked() {
 	if c.mu.accepted && !c.mu.subscribed && !c.mu.endCounted {
 		c.mu.endCounted = true
+		c.ended()
+	}
+}
+
+// ended records an end of the connection to its server, for those that make calls there.
+func (c *conn) ended() {
+	if !c.sentinel {
 		c.endpoint.connector.happened(ConnEnded)
 	}
 }

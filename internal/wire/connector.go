@@ -14,8 +14,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/signalbox-go/signalbox/internal/errs"
 )
 
@@ -60,12 +58,13 @@ const (
 type Connector struct {
 	next             DialFunc
 	options          ConnectorOptions
-	sentinelLimit    attemptLimit            // the limit of all endpoints together, if there are sentinels
-	credentials      *credentials            // nil if the program has no function for them
-	sentinelUser     rueidis.AuthCredentials // the user at sentinels, if there is such a function
-	sentinelMark     *net.Resolver           // the resolver of the dialer with which the client dials sentinels; nil without both
-	sentinelResolver *net.Resolver           // the resolver that the program gave that dialer
+	sentinelLimit    attemptLimit  // the limit of all endpoints together, if there are sentinels
+	ofServers        credentials   // used if the program has a function for them, or for those of sentinels
+	ofSentinels      credentials   // used as ofServers is
+	sentinelMark     *net.Resolver // the resolver of the dialer with which the client dials sentinels; nil without sentinels
+	sentinelResolver *net.Resolver // the resolver that the program gave that dialer
 	lastEvents       [connEvents]atomic.Uint64
+	below            atomic.Pointer[Connector] // the Connector that makes what c dials, if Tune was called twice
 
 	mu struct {
 		sync.Mutex
@@ -135,9 +134,17 @@ func (c *Connector) Dial(ctx context.Context, addr string, dialer *net.Dialer, c
 		}
 		return nil, err
 	}
-	if below, ok := inner.(*translatedConn); ok {
-		if made, ok := below.Conn.(*conn); ok {
-			return made, nil // of another Connector: Tune was called twice
+	if translated, is := inner.(*translatedConn); is {
+		recorded, isRecorded := translated.Conn.(*recordedConn)
+		below := translated.Conn
+		if isRecorded {
+			below = recorded.Conn
+		}
+		if made, is := below.(*conn); is { // of another Connector: Tune was called twice
+			c.below.Store(made.endpoint.connector)
+			if !isRecorded {
+				return made, nil
+			}
 		}
 	}
 	fresh := newConn(inner, e, dialSettings{dialer, config, sentinel}, fault)
@@ -305,6 +312,7 @@ func (e *endpoint) recordAccepted() {
 
 func (e *endpoint) recordAcceptedLocked() {
 	e.acceptedAt, e.nextAttempt = time.Now(), time.Time{}
+	e.reportLocked(FailureSentinel, nil)
 	if len(e.unreplaced) == 0 { // an older connection may still be one that cannot be replaced
 		e.reportLocked(FailureReplacement, nil)
 	}
@@ -373,6 +381,9 @@ func (e *endpoint) recordClosed(c *conn) {
 	case !open || accepted:
 	case refusal != "":
 		e.recordFailureLocked(fmt.Errorf("%w: %w", errNotAccepted, &refusedError{refusal}))
+		if c.sentinel {
+			e.reportLocked(FailureSentinel, &refusedError{refusal})
+		}
 	default:
 		e.recordFailureLocked(errNotAccepted)
 	}

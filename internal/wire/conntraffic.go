@@ -41,7 +41,7 @@ func (c *conn) noteRequestLocked(word []byte) {
 		c.mu.pinned = true
 	case is("AUTH"):
 		// Without a function it is the program's own, who is another user from now on: a state that no other connection has.
-		c.mu.pinned = c.mu.pinned || c.mu.accepted && c.endpoint.connector.credentials == nil
+		c.mu.pinned = c.mu.pinned || c.mu.accepted && c.credentials().function == nil
 	case is("PING"):
 		// The client asks so before it closes a connection, also one that it never used.
 		c.mu.unused = c.mu.unused || c.mu.sent == 1
@@ -68,7 +68,7 @@ func (c *conn) countRepliesLocked(b []byte) (found string) {
 			switch {
 			case f.kind == '-' || f.kind == '!':
 				c.mu.greeting.noteRefusal(c.mu.received)
-				if words := string(bytes.TrimSpace(f.text)); c.isRejectionLocked(words) {
+				if words := f.refusal(); c.isRejectionLocked(words) {
 					found = words
 				}
 			case f.keepWhole:
@@ -115,7 +115,7 @@ func (c *conn) endsInsideRefusal(b []byte) bool {
 
 // acceptLocked records that the server accepts the client.
 func (c *conn) acceptLocked() {
-	if !c.mu.accepted && !c.mu.unused {
+	if !c.mu.accepted && !c.mu.unused && !begins(c.mu.refusal, connectRefusals) {
 		c.mu.accepted = true
 		c.endpoint.recordAccepted()
 	}
@@ -149,7 +149,9 @@ func isReplica(reply []byte) bool {
 // isRejectionLocked reports whether the connection must be left after a refusal.
 func (c *conn) isRejectionLocked(words string) bool {
 	if !c.mu.accepted {
-		c.mu.refusal = words
+		if !c.mu.unused && !begins(c.mu.refusal, connectRefusals) { // else the client asks PING before it gives the connection up
+			c.mu.refusal = words
+		}
 		return false // the client gives it up, or has another way to begin
 	}
 	now := time.Now()

@@ -24,16 +24,20 @@ var ErrCredentialsChanged = errors.New("the credentials have changed, and a subs
 // CredentialsFunc is a program's function for credentials.
 type CredentialsFunc func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error)
 
-// credentials calls a program's function for credentials. It holds no lock meanwhile.
+// credentials are those for the servers of a client, or for its sentinels.
 type credentials struct {
-	function CredentialsFunc
+	fixed    rueidis.AuthCredentials // the credentials if there is no function
+	function CredentialsFunc         // the program's function, or nil
 	calls    *boundCalls
 	limit    time.Duration
 }
 
-// fetch returns the credentials for a connection to an address. It ends with ctx, and after the limit. Its error is a reason why a
-// connection could not be made: nothing was sent.
+// fetch returns the credentials for a connection to an address. It holds no lock while it calls the program's function. It ends with ctx,
+// and after the limit. Its error is a reason why a connection could not be made: nothing was sent.
 func (c *credentials) fetch(ctx context.Context, at net.Addr) (rueidis.AuthCredentials, error) {
+	if c.function == nil {
+		return c.fixed, nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, c.limit)
 	defer cancel()
 	found, err := within(ctx, c.calls, func() (rueidis.AuthCredentials, error) {
@@ -63,23 +67,37 @@ func (a connAddr) Network() string { return a.conn.current().RemoteAddr().Networ
 // String implements net.Addr.
 func (a connAddr) String() string { return addressOf(a.conn.current()) }
 
-// SetCredentials lets the function of o, if it has one, be called for the connections of c alone, and for the servers alone: at
-// sentinels the client would log in as the user of the servers. As with Username and Password, sentinels get
-// Sentinel.Username and Sentinel.Password. Call it before the first connection is made.
-func (c *Connector) SetCredentials(o *rueidis.ClientOption) {
-	if o.AuthCredentialsFn == nil {
+// SetCredentials lets the function of o be called for connections of c to servers alone, and ofSentinels for those to sentinels. The client
+// has one function for both, and would log in at sentinels as the user of the servers. Either may be nil: then the user and the
+// password in o are used. Call it before the first connection is made.
+func (c *Connector) SetCredentials(o *rueidis.ClientOption, ofSentinels CredentialsFunc) {
+	if o.Sentinel.MasterSet != "" {
+		// The client dials sentinels by a copy of Sentinel.Dialer, and nothing else shows which they are: they may be found
+		// later, at the host of a server. So that dialer gets a resolver by which it is recognised, until it dials.
+		c.sentinelMark, c.sentinelResolver = &net.Resolver{}, o.Sentinel.Dialer.Resolver
+		o.Sentinel.Dialer.Resolver = c.sentinelMark
+	}
+	if o.AuthCredentialsFn == nil && ofSentinels == nil {
 		return
 	}
-	c.credentials = &credentials{o.AuthCredentialsFn, newBoundCalls("the function for credentials", maxHung), max(o.Dialer.Timeout, credentialsTimeout)}
+	limit := max(o.Dialer.Timeout, credentialsTimeout)
+	c.ofServers = credentials{
+		rueidis.AuthCredentials{Username: o.Username, Password: o.Password},
+		o.AuthCredentialsFn, newBoundCalls("the function for credentials", maxHung), limit,
+	}
+	c.ofSentinels = credentials{
+		rueidis.AuthCredentials{Username: o.Sentinel.Username, Password: o.Sentinel.Password},
+		ofSentinels, newBoundCalls("the function for credentials of sentinels", maxHung), limit,
+	}
 	o.AuthCredentialsFn = c.credentialsFor
-	if o.Sentinel.MasterSet == "" {
-		return
+}
+
+// credentials returns those for servers, or for sentinels.
+func (c *Connector) credentials(sentinel bool) *credentials { //nolint:revive // a fact about the connection
+	if sentinel {
+		return &c.ofSentinels
 	}
-	c.sentinelUser = rueidis.AuthCredentials{Username: o.Sentinel.Username, Password: o.Sentinel.Password}
-	// The client dials sentinels by a copy of Sentinel.Dialer, and nothing else shows which they are: they may be found
-	// later, at the host of a server. So that dialer gets a resolver by which it is recognised, until it dials.
-	c.sentinelMark, c.sentinelResolver = &net.Resolver{}, o.Sentinel.Dialer.Resolver
-	o.Sentinel.Dialer.Resolver = c.sentinelMark
+	return &c.ofServers
 }
 
 // unmarked returns the dialer as the program made it, and whether it is the one for sentinels.
@@ -96,10 +114,13 @@ func (c *Connector) unmarked(dialer *net.Dialer) (own *net.Dialer, sentinel bool
 func (c *Connector) credentialsFor(of rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
 	at, own := of.Address.(connAddr)
 	if !own || at.conn.endpoint.connector != c { // of another Connector: Tune was called twice
-		return c.credentials.fetch(context.Background(), of.Address)
+		return c.credentials(own && at.conn.sentinel).fetch(context.Background(), of.Address)
 	}
 	return at.conn.credentialsForClient()
 }
+
+// credentials returns those for the connection's server.
+func (c *conn) credentials() *credentials { return c.endpoint.connector.credentials(c.sentinel) }
 
 // credentialsForClient returns the credentials with which the client opens the connection, and those that it sends later, when a time
 // comes that RefreshAfter named.
@@ -109,14 +130,14 @@ func (c *Connector) credentialsFor(of rueidis.AuthCredentialsContext) (rueidis.A
 // the AUTH reaches one of the two, whole. If it carries the older ones of the two, the server still accepts them, or it refuses the
 // AUTH: then the client ends the connection, with nothing executed twice, and asks again for the next one.
 func (c *conn) credentialsForClient() (rueidis.AuthCredentials, error) {
-	if c.sentinel {
-		return c.endpoint.connector.sentinelUser, nil
-	}
-	found, err := c.endpoint.connector.credentials.fetch(context.Background(), c.current().RemoteAddr())
+	found, err := c.credentials().fetch(context.Background(), c.current().RemoteAddr())
 	c.mu.Lock()
 	if !c.mu.accepted { // the client opens the connection
 		c.mu.given = found
 		c.mu.Unlock()
+		if c.sentinel { // no call fails for it
+			c.endpoint.report(FailureCredentials, err)
+		}
 		return found, err
 	}
 	unsent := c.mu.subscribed && c.speaksRESP2Locked()
@@ -135,7 +156,7 @@ func (c *conn) credentialsForClient() (rueidis.AuthCredentials, error) {
 		return found, nil
 	}
 	if changed {
-		c.endpoint.connector.happened(ConnEnded) // before the server can know
+		c.ended() // before the server can know
 		c.end(ErrCredentialsChanged)
 	}
 	return rueidis.AuthCredentials{RefreshAfter: found.RefreshAfter}, nil

@@ -18,6 +18,8 @@ const (
 	FailureCredentials
 	// FailureFiles means that files for TLS cannot be used as they are, and connections are made with what they said before.
 	FailureFiles
+	// FailureSentinel means that a sentinel refuses the client. The primary may be known from others, or from before.
+	FailureSentinel
 	failureKinds
 )
 
@@ -84,7 +86,10 @@ func (e *endpoint) replaced(c *conn, err error) {
 		return
 	}
 	e.recordFailureLocked(err)
-	if e.unreplaced[c]++; e.unreplaced[c] >= unreplacedTimes {
+	var refusal *refusedError
+	if c.sentinel && errors.As(err, &refusal) {
+		e.reportLocked(FailureSentinel, err)
+	} else if e.unreplaced[c]++; e.unreplaced[c] >= unreplacedTimes {
 		e.reportLocked(FailureReplacement, err)
 	}
 }

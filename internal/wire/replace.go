@@ -32,7 +32,7 @@ const (
 type dialSettings struct {
 	dialer   *net.Dialer
 	config   *tls.Config
-	sentinel bool // the connection is one to a sentinel, which has a user of its own
+	sentinel bool // the connection is one to a sentinel, which may have a user of its own
 }
 
 // replacement is the state of a connection's replacement by the next one. The connection's lock guards it.
@@ -160,10 +160,10 @@ func (c *conn) makeNext(ctx context.Context, requests []greetingRequest) error {
 		_ = next.Close()
 		return net.ErrClosed
 	}
-	fetches := e.connector.credentials != nil && !c.sentinel
+	fetches := c.credentials().function != nil
 	var now rueidis.AuthCredentials
 	if fetches {
-		if now, err = e.connector.credentials.fetch(ctx, next.RemoteAddr()); err != nil {
+		if now, err = c.credentials().fetch(ctx, next.RemoteAddr()); err != nil {
 			return err
 		}
 		requests = withCredentials(requests, now)
@@ -198,7 +198,7 @@ func (c *conn) replace() {
 	}
 	c.sleepCheck.provenAt.Store(int64(clock.Mono()))
 	c.sleepCheck.suspectedAt.Store(0)
-	c.endpoint.connector.happened(ConnEnded)
+	c.ended()
 	c.endpoint.setRemote(c.mu.inner)
 	c.unblockWritesLocked()
 	c.setTimerLocked(c.endpoint.connector.maxAge())

@@ -17,6 +17,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/reentrant"
 )
 
 // P10: sentinels that name different primaries are found, and which names which; one that is silent, or names
@@ -64,12 +65,14 @@ func TestSentinelsGetNoPasswordWithoutTLS(t *testing.T) {
 			sentinel rueidis.SentinelOption
 			tls      *tls.Config
 			writes   string // what the first byte is, or ""
+			options  []signalbox.SessionOption
 		}{
-			"NoTLS":    {rueidis.SentinelOption{Password: "zecret"}, nil, "*"},
-			"Nothing":  {rueidis.SentinelOption{}, config, "*"},
-			"Password": {rueidis.SentinelOption{Password: "zecret"}, config, ""},
-			"User":     {rueidis.SentinelOption{Username: "watch"}, config, ""},
-			"Both":     {rueidis.SentinelOption{Username: "watch", Password: "zecret", TLSConfig: config}, config, "\x16"},
+			"NoTLS":    {rueidis.SentinelOption{Password: "zecret"}, nil, "*", nil},
+			"Nothing":  {rueidis.SentinelOption{}, config, "*", nil},
+			"Password": {rueidis.SentinelOption{Password: "zecret"}, config, "", nil},
+			"User":     {rueidis.SentinelOption{Username: "watch"}, config, "", nil},
+			"Function": {rueidis.SentinelOption{}, config, "", []signalbox.SessionOption{signalbox.WithSentinelCredentials(ofWatcher)}},
+			"Both":     {rueidis.SentinelOption{Username: "watch", Password: "zecret", TLSConfig: config}, config, "\x16", nil},
 		} {
 			first := make(chan string, 10)
 			o := rueidis.ClientOption{InitAddress: []string{"s0:1"}, TLSConfig: c.tls, Sentinel: c.sentinel}
@@ -87,7 +90,7 @@ func TestSentinelsGetNoPasswordWithoutTLS(t *testing.T) {
 				}
 				return near, nil
 			}
-			_, err := signalbox.DialWith(t.Context(), o)
+			_, err := signalbox.DialWith(t.Context(), o, c.options...)
 			require.Error(t, err, name)
 			require.NotContains(t, err.Error(), "zecret")
 			if c.writes == "" {
@@ -98,5 +101,28 @@ func TestSentinelsGetNoPasswordWithoutTLS(t *testing.T) {
 			}
 			require.Equal(t, c.writes, <-first, name)
 		}
+	})
+}
+
+// ofWatcher returns the credentials of a user of sentinels.
+func ofWatcher(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+	return rueidis.AuthCredentials{Username: "watch", Password: "zecret"}, nil
+}
+
+// Credentials of sentinels are of no use without sentinels, and to a session whose client exists already.
+func TestCredentialsOfSentinelsNeedSentinels(t *testing.T) {
+	t.Parallel()
+	_, err := signalbox.DialWith(t.Context(), rueidis.ClientOption{InitAddress: []string{"far:1"}}, signalbox.WithSentinelCredentials(ofWatcher))
+	require.ErrorIs(t, err, signalbox.ErrBadOption)
+	require.ErrorContains(t, err, "master_set")
+	synctest.Test(t, func(t *testing.T) {
+		var f fakeServer
+		f.set(nil, welcomes)
+		client := f.client(t)
+		defer client.Close()
+		s := signalbox.NewSession(client, signalbox.WithSentinelCredentials(ofWatcher))
+		require.ErrorIs(t, reentrant.New(s, "a").Check(), signalbox.ErrBadOption)
+		s = signalbox.NewSession(client, signalbox.WithSentinelCredentials(nil))
+		require.NoError(t, reentrant.New(s, "a").Check())
 	})
 }
