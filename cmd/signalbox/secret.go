@@ -3,14 +3,9 @@
 package main
 
 import (
-	"bytes"
-	"context"
-	"crypto/rand"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"strings"
 	"sync"
@@ -98,6 +93,14 @@ func (f *secretFile) readBy(do func(path string, isPipe func()) (string, bool, e
 	return f.mu.last, nil
 }
 
+// credentials returns a function for the credentials of a user whose password the file has.
+func (f *secretFile) credentials(user string) func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+	return func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+		password, err := f.read()
+		return rueidis.AuthCredentials{Username: user, Password: password}, err
+	}
+}
+
 var errEmptySecret = errors.New("the file is empty")
 
 // firstLine returns the first line of a file, and whether the file can be read again. It calls isPipe before it reads a file that cannot.
@@ -122,69 +125,4 @@ func firstLine(path string, isPipe func()) (line string, regular bool, err error
 		return "", regular, errEmptySecret
 	}
 	return line, regular, nil
-}
-
-// placeholder stands for the secret of a file in the settings of a client that takes it once, at its start: the password at the
-// sentinels. Each connection sends what the file has when the connection is made.
-type placeholder struct {
-	text string
-	file *secretFile
-}
-
-func newPlaceholder(file *secretFile) *placeholder { return &placeholder{rand.Text(), file} }
-
-// fillIn lets the connections of a client send the secret in place of the placeholder.
-func (p *placeholder) fillIn(o *rueidis.ClientOption) {
-	next := o.DialCtxFn
-	if next == nil {
-		next = dial
-	}
-	o.DialCtxFn = func(ctx context.Context, address string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
-		secret, err := p.file.read()
-		if err != nil {
-			return nil, err
-		}
-		conn, err := next(ctx, address, dialer, config)
-		if err != nil {
-			return nil, err
-		}
-		return &filledConn{Conn: conn, placeholder: argument(p.text), secret: argument(secret), left: longestGreeting}, nil
-	}
-}
-
-// dial is what the client does without a function of its own.
-func dial(ctx context.Context, address string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
-	if config == nil {
-		return dialer.DialContext(ctx, "tcp", address)
-	}
-	return (&tls.Dialer{NetDialer: dialer, Config: config}).DialContext(ctx, "tcp", address)
-}
-
-// argument returns an argument of a request, as clients send it.
-func argument(text string) []byte { return fmt.Appendf(nil, "$%d\r\n%s\r\n", len(text), text) }
-
-// longestGreeting is how many bytes a client may send before a connection does not look for the placeholder any more. A client logs in
-// by its first requests.
-const longestGreeting = 4 << 10
-
-// filledConn is a connection that sends a secret in place of its placeholder. The client writes a whole request at a time, on one
-// goroutine.
-type filledConn struct {
-	net.Conn
-
-	placeholder, secret []byte
-	left                int // how many more bytes may have the placeholder
-}
-
-// Write implements net.Conn.
-func (c *filledConn) Write(b []byte) (int, error) {
-	if c.left <= 0 || !bytes.Contains(b, c.placeholder) {
-		c.left -= len(b)
-		return c.Conn.Write(b)
-	}
-	c.left -= len(b)
-	if _, err := c.Conn.Write(bytes.ReplaceAll(b, c.placeholder, c.secret)); err != nil {
-		return 0, err
-	}
-	return len(b), nil
 }

@@ -6,7 +6,6 @@ package main
 
 import (
 	"bytes"
-	"net"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -104,33 +103,5 @@ func TestSecretOfAPipeIsReadOnce(t *testing.T) {
 		secret, err := f.read()
 		require.NoError(t, err)
 		require.Equal(t, "geheim", secret)
-	}
-}
-
-// The client has a placeholder; the server gets the secret.
-func TestConnectionSendsTheSecretForItsPlaceholder(t *testing.T) {
-	t.Parallel()
-	own, server := net.Pipe()
-	defer server.Close()
-	c := &filledConn{Conn: own, placeholder: argument("STANDS"), secret: argument("a longer secret"), left: longestGreeting}
-	for _, request := range []string{
-		"*2\r\n$4\r\nAUTH\r\n$6\r\nSTANDS\r\n", "*1\r\n$4\r\nPING\r\n",
-	} {
-		wrote := make(chan error, 1)
-		go func() {
-			n, err := c.Write([]byte(request))
-			if err == nil && n != len(request) {
-				err = errEmptySecret
-			}
-			wrote <- err
-		}()
-		buffer := make([]byte, 100)
-		n, err := server.Read(buffer)
-		require.NoError(t, err)
-		require.NoError(t, <-wrote)
-		require.NotContains(t, string(buffer[:n]), "STANDS")
-		if len(request) > 20 {
-			require.Equal(t, "*2\r\n$4\r\nAUTH\r\n$15\r\na longer secret\r\n", string(buffer[:n]))
-		}
 	}
 }

@@ -38,8 +38,9 @@ type serverFlags struct {
 	hashed bool
 	layout layoutFlags
 
-	notices      *notices
-	reportsCalls bool // the command says itself why its calls fail, and the session's log does not
+	notices          *notices
+	sentinelPassword *secretFile // the file that sentinelPasswordFile names, or nil
+	reportsCalls     bool        // the command says itself why its calls fail, and the session's log does not
 }
 
 // The variables of the environment. A flag wins over its variable. Either replaces the user and the password of the URL.
@@ -152,12 +153,17 @@ func (s *serverFlags) dial(ctx context.Context) (*signalbox.Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return signalbox.DialWith(ctx, client, s.options()...)
+	options := s.options()
+	if s.sentinelPassword != nil {
+		options = append(options, signalbox.WithSentinelCredentials(s.sentinelPassword.credentials(client.Sentinel.Username)))
+	}
+	return signalbox.DialWith(ctx, client, options...)
 }
 
-// client returns the options of a client of the server. What comes from a file is read anew for each connection.
+// client returns the options of a client of the server. What comes from a file is read anew for each connection, except by itself the
+// password at the sentinels: see dial.
 func (s *serverFlags) client() (rueidis.ClientOption, error) {
-	address, sentinels, err := s.address()
+	address, err := s.address()
 	if err != nil {
 		return rueidis.ClientOption{}, err
 	}
@@ -166,17 +172,11 @@ func (s *serverFlags) client() (rueidis.ClientOption, error) {
 		return rueidis.ClientOption{}, err
 	}
 	if s.passwordFile != "" {
-		file, user := s.file("password file", s.passwordFile), client.Username
+		file := s.file("password file", s.passwordFile)
 		if _, err := file.read(); err != nil {
 			return rueidis.ClientOption{}, err
 		}
-		client.AuthCredentialsFn = func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
-			password, err := file.read()
-			return rueidis.AuthCredentials{Username: user, Password: password}, err
-		}
-	}
-	if sentinels != nil {
-		sentinels.fillIn(&client)
+		client.AuthCredentialsFn = file.credentials(client.Username)
 	}
 	return client, nil
 }
@@ -203,15 +203,15 @@ func (s *serverFlags) options() []signalbox.SessionOption {
 }
 
 // address returns the URL for signalbox.ParseURL, with what the flags and the environment add to it, except the password of a file.
-// For that of the sentinels it has a placeholder, nil if there is no such file. No server is assumed: cron starts programs with an
-// empty environment, and locks at a server that another host does not use exclude nothing there.
-func (s *serverFlags) address() (address string, sentinels *placeholder, err error) {
+// No server is assumed: cron starts programs with an empty environment, and locks at a server that another host does not use exclude
+// nothing there.
+func (s *serverFlags) address() (string, error) {
 	if s.url == "" {
-		return "", nil, badUsage("no server: set %s or --redis, such as redis://localhost:6379", envURL)
+		return "", badUsage("no server: set %s or --redis, such as redis://localhost:6379", envURL)
 	}
 	u, err := url.Parse(s.url)
 	if err != nil {
-		return s.url, nil, nil //nolint:nilerr // ParseURL says what is wrong, without the password
+		return s.url, nil //nolint:nilerr // ParseURL says what is wrong, without the password
 	}
 	if s.passwordFile == "" {
 		setUser(u, s.user, os.Getenv(envPassword))
@@ -222,11 +222,10 @@ func (s *serverFlags) address() (address string, sentinels *placeholder, err err
 	}
 	sentinelPassword := os.Getenv(envSentinelPassword)
 	if s.sentinelPasswordFile != "" {
-		sentinels = newPlaceholder(s.file("sentinel password file", s.sentinelPasswordFile))
-		if _, err := sentinels.file.read(); err != nil {
-			return "", nil, err
+		s.sentinelPassword = s.file("sentinel password file", s.sentinelPasswordFile)
+		if sentinelPassword, err = s.sentinelPassword.read(); err != nil {
+			return "", err
 		}
-		sentinelPassword = sentinels.text
 	}
 	more := url.Values{}
 	for _, node := range s.nodes {
@@ -242,7 +241,7 @@ func (s *serverFlags) address() (address string, sentinels *placeholder, err err
 	}
 	// What the URL has stays as it is: Dial checks it, and refuses a parameter that is there twice.
 	u.RawQuery = strings.Trim(u.RawQuery+"&"+more.Encode(), "&")
-	return u.String(), sentinels, nil
+	return u.String(), nil
 }
 
 // setUser replaces the user and the password of u by those that are given.

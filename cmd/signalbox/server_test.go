@@ -216,9 +216,12 @@ func TestRotatedPasswordOfSentinelsIsReadAnew(t *testing.T) {
 	sentinel := redistest.StartSentinel(t)
 	file := filepath.Join(t.TempDir(), "password")
 	rotate := func(password string) {
+		for _, s := range sentinel.Sentinels() { // the new one beside the old one
+			s.MustDo(t, "ACL", "SETUSER", "watch", "on", ">"+password, "allchannels", "+@all")
+		}
 		require.NoError(t, os.WriteFile(file, []byte(password+"\n"), 0o600))
 		for _, s := range sentinel.Sentinels() {
-			s.MustDo(t, "ACL", "SETUSER", "watch", "on", "resetpass", ">"+password, "allchannels", "+@all")
+			s.MustDo(t, "ACL", "SETUSER", "watch", "resetpass", ">"+password)
 			s.MustDo(t, "CLIENT", "KILL", "USER", "watch")
 		}
 	}

@@ -65,6 +65,9 @@ func (s refusingServer) serve(conn net.Conn) {
 	}
 }
 
+// bulk returns a text as servers send it.
+func bulk(text string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(text), text) }
+
 func (s refusingServer) reply(words []string) string {
 	command := words[0]
 	isProbe := command == "EVAL" && words[1] == probeScript
@@ -83,7 +86,7 @@ func (s refusingServer) reply(words []string) string {
 	case "HELLO":
 		return "%2\r\n+server\r\n+redis\r\n+version\r\n+7.0.15\r\n"
 	case "INFO":
-		return string(argument("redis_version:7.0.15\r\nmaxmemory_policy:noeviction"))
+		return bulk("redis_version:7.0.15\r\nmaxmemory_policy:noeviction")
 	case "TIME":
 		return "*2\r\n$1\r\n1\r\n$1\r\n1\r\n"
 	case "slots":
@@ -95,11 +98,11 @@ func (s refusingServer) reply(words []string) string {
 		reply := fmt.Sprintf("*%d\r\n", len(scriptRights))
 		for _, r := range scriptRights {
 			inside := s.refuse("in script " + r.command())
-			reply += string(argument(inside))
+			reply += bulk(inside)
 		}
 		return reply
 	case "SUBSCRIBE":
-		return ">3\r\n" + string(argument("subscribe")) + string(argument(words[1])) + ":1\r\n"
+		return ">3\r\n" + bulk("subscribe") + bulk(words[1]) + ":1\r\n"
 	}
 	return "+OK\r\n"
 }
