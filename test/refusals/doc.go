@@ -11,6 +11,9 @@
 // Lock and Unlock, keep a lease and a waiter, while the server refuses and afterwards. Tokens must continue
 // to rise, and nothing may be left behind.
 //
+// What sessions learnt when they connected first also changes behind them: passwords, files, certificates, rights, the
+// server of an address. Leases, a waiter, a term and shards must survive that.
+//
 // # Not covered
 //
 // CLUSTERDOWN, TRYAGAIN, MOVED and ASK need a cluster, MASTERDOWN a replica that serves no stale data.
