@@ -8,17 +8,22 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/signalbox-go/signalbox/internal/clock"
 )
 
 // breaker limits the calls to a server that refuses connections: no server listens, too many clients, wrong
-// password. For a while after such a try all calls get the error of that try.
+// password. For a while after such a try all calls get the error of that try, unless the server has accepted a connection
+// since the try began: then it is over, and the call may be one that a message on that connection asks for.
 type breaker struct {
-	open atomic.Bool // reports that mu.failures is not 0, without the lock
+	client rueidis.Client
+	open   atomic.Bool // reports that mu.failures is not 0, without the lock
 
 	mu struct {
 		sync.Mutex
 		failures int
+		began    time.Duration // when the last failed try began, on the monotonic clock
 		retryAt  time.Duration // the monotonic time of the next allowed try
 		err      error         // the error of the last failed try
 	}
@@ -32,15 +37,19 @@ func (b *breaker) allow() error {
 	now := clock.Mono()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.mu.failures == 0 || now >= b.mu.retryAt {
+	if b.allowsLocked(now) {
 		return nil
 	}
 	return b.mu.err
 }
 
-// record records the result of a call. Calls that share one try to connect fail at the same time, and
+func (b *breaker) allowsLocked(now time.Duration) bool {
+	return b.mu.failures == 0 || now >= b.mu.retryAt || acceptedSince(b.client, b.mu.began)
+}
+
+// record records the result of a call that began at began. Calls that share one try to connect fail at the same time, and
 // count once.
-func (b *breaker) record(err error) {
+func (b *breaker) record(began time.Duration, err error) {
 	if err == nil && !b.open.Load() {
 		return
 	}
@@ -56,11 +65,11 @@ func (b *breaker) record(err error) {
 		return // says nothing about connections
 	case !refused:
 		b.mu.failures, b.mu.err = 0, nil
-	case b.mu.failures == 0 || now >= b.mu.retryAt:
+	case b.allowsLocked(now):
 		pause := min(firstPause<<min(b.mu.failures, 10), longestPause)
 		b.mu.retryAt = now + pause/2 + rand.N(pause/2)
 		b.mu.failures++
-		b.mu.err = err
+		b.mu.began, b.mu.err = began, err
 	}
 	b.open.Store(b.mu.failures > 0)
 }

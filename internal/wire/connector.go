@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 )
 
@@ -64,7 +65,8 @@ type Connector struct {
 	sentinelMark     *net.Resolver // the resolver of the dialer with which the client dials sentinels; nil without sentinels
 	sentinelResolver *net.Resolver // the resolver that the program gave that dialer
 	lastEvents       [connEvents]atomic.Uint64
-	below            atomic.Pointer[Connector] // the Connector that makes what c dials, if Tune was called twice
+	acceptedAt       atomic.Pointer[time.Duration] // the time at which a server accepted a connection last, on the monotonic clock
+	below            atomic.Pointer[Connector]     // the Connector that makes what c dials, if Tune was called twice
 
 	mu struct {
 		sync.Mutex
@@ -312,6 +314,8 @@ func (e *endpoint) recordAccepted() {
 
 func (e *endpoint) recordAcceptedLocked() {
 	e.acceptedAt, e.nextAttempt = time.Now(), time.Time{}
+	now := clock.Mono()
+	e.connector.acceptedAt.Store(&now)
 	e.reportLocked(FailureSentinel, nil)
 	if len(e.unreplaced) == 0 { // an older connection may still be one that cannot be replaced
 		e.reportLocked(FailureReplacement, nil)

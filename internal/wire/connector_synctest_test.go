@@ -16,6 +16,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -37,6 +38,14 @@ func TestAttemptsToConnectArePaused(t *testing.T) {
 		"accepted and ended": {accepts: func(string) string { return "" }},
 		"wrong password":     {accepts: refuses("WRONGPASS invalid"), remedy: "renew the client's credentials"},
 		"no credentials":     {accepts: welcomes, denied: true},
+		"wrong password, and then served as another user": { // the client sends a PING before it closes the connection
+			accepts: func(request string) string {
+				if strings.Contains(request, "HELLO") {
+					return "-WRONGPASS invalid\r\n"
+				}
+				return welcomes(request)
+			}, remedy: "renew the client's credentials",
+		},
 		"ends at a request": {accepts: func(request string) string {
 			if strings.Contains(request, "HELLO") {
 				return greeting
@@ -114,6 +123,38 @@ func TestAttemptsToConnectArePaused(t *testing.T) {
 			})
 		})
 	}
+}
+
+// P10: once a server accepts a connection again, no call returns the refusal of another one before. So the holder that a message
+// notifies of its grant can release it at once.
+func TestRefusalEndsWithAnAcceptedConnection(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var f fakeServer
+		f.set(nil, welcomes)
+		client := f.client(t)
+		defer client.Close()
+		r := wire.NewRunner(client)
+		for range 40 { // the pauses are random
+			_, err := r.Run(t.Context(), hello("key"))
+			require.NoError(t, err)
+			f.set(nil, func(string) string { return "" }) // ends the connection that there is
+			_, err = r.Run(t.Context(), hello("key"))
+			require.Error(t, err)
+			f.set(nil, func(string) string { return "-WRONGPASS invalid\r\n" })
+			for before := f.dialCount(); f.dialCount() < before+8; time.Sleep(time.Millisecond) {
+				_, err = r.Run(t.Context(), hello("key"))
+				require.ErrorIs(t, err, errs.ErrDenied)
+			}
+			f.set(nil, welcomes)
+			other, release := client.Dedicate()
+			require.NoError(t, other.Do(t.Context(), client.B().Ping().Build()).Error())
+			_, err = r.Run(t.Context(), hello("key"))
+			require.NoError(t, err)
+			other.Close()
+			release()
+		}
+	})
 }
 
 // P10: connections end by their age, between two requests: no call fails, none is sent twice.

@@ -4,6 +4,7 @@ package wire
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/rueidis"
 )
@@ -41,6 +42,16 @@ func LastEvent(what ConnEvent, client rueidis.Client) (last uint64) {
 		last = max(last, c.lastEvents[what].Load())
 	}
 	return last
+}
+
+// acceptedSince reports whether a server has accepted a connection of the client since a time on the monotonic clock.
+func acceptedSince(client rueidis.Client, since time.Duration) bool {
+	for _, c := range connectorsOf(client) {
+		if at := c.acceptedAt.Load(); at != nil && *at >= since {
+			return true
+		}
+	}
+	return false
 }
 
 // connectedClient is a client whose Connector is known.

@@ -49,7 +49,7 @@ type Runner struct {
 
 // NewRunner returns a Runner on client. It sends nothing.
 func NewRunner(client rueidis.Client) *Runner {
-	r := &Runner{client: client, connEpochs: make([]connEpoch, 1)}
+	r := &Runner{client: client, breaker: breaker{client: client}, connEpochs: make([]connEpoch, 1)}
 	if r.Clustered() {
 		r.connEpochs = make([]connEpoch, slots) // each node has connections of its own
 	}
@@ -84,7 +84,7 @@ func (r *Runner) Run(ctx context.Context, call Call) (reply Reply, err error) {
 			break
 		}
 	}
-	r.recordOutcome(ctx, err)
+	r.recordOutcome(ctx, began, err)
 	err = r.judgeRedirection(ctx, err)
 	return reply, r.notifyWatcher(ctx, call.digest(), call.Keys, began, err)
 }
@@ -121,9 +121,9 @@ func (r *Runner) run(ctx context.Context, command rueidis.Completed, call Call) 
 
 // recordOutcome reports the result of a call to the breaker. A call that failed after its context ended says nothing
 // about the server.
-func (r *Runner) recordOutcome(ctx context.Context, err error) {
+func (r *Runner) recordOutcome(ctx context.Context, began time.Duration, err error) {
 	if err == nil || ctx.Err() == nil && !r.Clustered() {
-		r.breaker.record(err)
+		r.breaker.record(began, err)
 	}
 }
 
@@ -136,7 +136,7 @@ type Outcome struct {
 // RunMany sends all calls in one pipeline and waits for every reply.
 func (r *Runner) RunMany(ctx context.Context, calls []Call) []Outcome {
 	began := clock.Mono()
-	outcomes := r.runManyUnwatched(ctx, calls)
+	outcomes := r.runManyUnwatched(ctx, began, calls)
 	for i := range outcomes {
 		_ = r.notifyWatcher(ctx, calls[i].digest(), calls[i].Keys, began, outcomes[i].Err)
 	}
@@ -144,7 +144,7 @@ func (r *Runner) RunMany(ctx context.Context, calls []Call) []Outcome {
 }
 
 // runManyUnwatched is RunMany for calls whose errors say nothing about the server. The watcher is not notified of them.
-func (r *Runner) runManyUnwatched(ctx context.Context, calls []Call) []Outcome {
+func (r *Runner) runManyUnwatched(ctx context.Context, began time.Duration, calls []Call) []Outcome {
 	if err := r.breaker.allow(); err != nil {
 		return allFailed(len(calls), errs.OfCall(ctx, err))
 	}
@@ -166,7 +166,7 @@ func (r *Runner) runManyUnwatched(ctx context.Context, calls []Call) []Outcome {
 		}
 	}
 	if len(calls) > 0 {
-		r.recordOutcome(ctx, outcomes[0].Err) // one connection has served all of them, or none
+		r.recordOutcome(ctx, began, outcomes[0].Err) // one connection has served all of them, or none
 	}
 	for i := range outcomes {
 		outcomes[i].Err = r.judgeRedirection(ctx, outcomes[i].Err)

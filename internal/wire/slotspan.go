@@ -201,7 +201,7 @@ func (r *Runner) sendProbe(ctx context.Context) (shown, replied bool) {
 		calls = append(calls, Call{Command: "SET", Keys: []string{key}, Args: []string{"1", "PX", Milliseconds(probeTimeout)}})
 	}
 	calls = append(calls, Call{Script: scripts.SessionProbeSlots, Keys: keys})
-	outcomes := r.runManyUnwatched(ctx, calls) // a refusal is a reply: one script may not have these keys
+	outcomes := r.runManyUnwatched(ctx, clock.Mono(), calls) // a refusal is a reply: one script may not have these keys
 	last := &outcomes[len(keys)]
 	if last.Err == nil && last.Reply.Int(0) == probeKeys {
 		return true, true
