@@ -52,11 +52,10 @@ func (w *Wait) onPollReply(result wire.KeyedReply) {
 	case result.Err != nil && wire.Judge(result.Err) == wire.Final:
 		w.wake() // its own try returns the reason
 	case result.Err != nil:
-		w.FoundHeld(MaxPollInterval) // no reply: again in a while
-		w.setLastError(result.Err)
+		w.polledHeld(MaxPollInterval, result.Err) // no reply: again in a while
 	case result.Value == -2:
 		w.wake()
 	default:
-		w.FoundHeld(time.Duration(result.Value) * time.Millisecond)
+		w.polledHeld(time.Duration(result.Value)*time.Millisecond, nil)
 	}
 }

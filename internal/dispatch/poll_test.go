@@ -3,6 +3,7 @@
 package dispatch_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -16,6 +17,8 @@ import (
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/internal/timers"
+	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 // P6: if the message is lost, a poll finds the lock free.
@@ -177,6 +180,41 @@ func TestAfterWakesOnceThePauseIsOver(t *testing.T) {
 	probe.WakeAfter(5 * time.Millisecond)
 	redistest.Receive(t, "a later wake-up", probe.C)
 	require.False(t, locktest.IsClosed(w.C))
+}
+
+// slowPoller polls a lock that is held for an hour. A poll takes until the test receives from polls.
+type slowPoller struct {
+	*wire.Runner
+
+	polls chan struct{}
+}
+
+func (s slowPoller) RunByKey(ctx context.Context, _ wire.KeyedCall) []wire.KeyedReply {
+	for range 2 { // it has begun, and it ends
+		select {
+		case s.polls <- struct{}{}:
+		case <-ctx.Done():
+		}
+	}
+	return []wire.KeyedReply{{Value: time.Hour.Milliseconds()}}
+}
+
+// P5, P6: a wake-up that was scheduled while a poll was under way comes, whatever the poll finds: the lock may be held by the try
+// without a reply for whose repetition the waiter is to be woken.
+func TestReplyOfAPollDelaysNoWakeUp(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client, clock := steady(t, server), timers.New()
+	s := slowPoller{wire.NewRunner(client), make(chan struct{})}
+	d := dispatch.New(client, s, clock, monitor{io.Discard}, false)
+	defer clock.Close()
+	defer d.Close()
+	w := subscribed(t, d, targetOf(t, "a"))
+	w.FoundHeld(0)
+	redistest.Receive(t, "the begin of a poll", s.polls)
+	w.WakeAfter(50 * time.Millisecond)
+	redistest.Receive(t, "the end of the poll", s.polls)
+	redistest.Receive(t, "the wake-up", w.C)
 }
 
 // P10: a poll that is refused for now says nothing about the lock, and LastError returns the refusal; one

@@ -52,6 +52,10 @@ type Wait struct {
 func (w *Wait) FoundHeld(left time.Duration) {
 	w.d.mu.Lock()
 	defer w.d.mu.Unlock()
+	w.foundHeldLocked(left)
+}
+
+func (w *Wait) foundHeldLocked(left time.Duration) {
 	if w.closed {
 		return
 	}
@@ -103,10 +107,15 @@ func (w *Wait) LastError() error {
 	return w.lastErr
 }
 
-func (w *Wait) setLastError(err error) {
+// polledHeld records what a poll found: the lock is held for left at the longest, or the poll failed with err. If WakeAfter was called
+// while the poll was under way, its wake-up stays: the try that it is for may have acquired the lock that the poll found held.
+func (w *Wait) polledHeld(left time.Duration, err error) {
 	w.d.mu.Lock()
 	defer w.d.mu.Unlock()
-	w.lastErr = err
+	if w.isPoll {
+		w.foundHeldLocked(left)
+		w.lastErr = err
+	}
 }
 
 // WakeAfter wakes the waiter after pause, whatever else happens.
