@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package suite_test
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/election"
+	"github.com/signalbox-go/signalbox/internal/testing/locktest"
+	"github.com/signalbox-go/signalbox/multilock"
+	"github.com/signalbox-go/signalbox/once"
+	"github.com/signalbox-go/signalbox/semaphore"
+)
+
+// Hold is what the lease of each kind can do.
+type Hold interface {
+	Token() uint64
+	Err() error
+	Done() <-chan struct{}
+	Deadline() time.Time
+	Unlock() error
+}
+
+// Lock is what each kind can do.
+type Lock interface {
+	Lock(ctx context.Context) (Hold, error)
+	TryLock(ctx context.Context) (Hold, error) // errNoTry if there is no such call
+}
+
+var errNoTry = errors.New("this kind has no TryLock")
+
+// of makes locks of a kind of the kit.
+func of(p locktest.Primitive) Maker {
+	return func(s *signalbox.Session, name string, options ...signalbox.LockOption) Lock {
+		return leased{p.New(s, name, options...)}
+	}
+}
+
+// leased is a lock whose holds are leases.
+type leased struct {
+	lock interface {
+		Lock(ctx context.Context) (signalbox.Lease, error)
+		TryLock(ctx context.Context) (signalbox.Lease, error)
+	}
+}
+
+func (l leased) Lock(ctx context.Context) (Hold, error)    { return orNil(l.lock.Lock(ctx)) }
+func (l leased) TryLock(ctx context.Context) (Hold, error) { return orNil(l.lock.TryLock(ctx)) }
+
+// orNil makes an interface that is nil of the zero lease beside an error.
+func orNil[H Hold](h H, err error) (Hold, error) {
+	if err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// permits makes semaphores that acquire n permits of all.
+func permits(n, all int) Maker {
+	return func(s *signalbox.Session, name string, options ...signalbox.LockOption) Lock {
+		return leased{weighted{semaphore.New(s, name, all, options...), n}}
+	}
+}
+
+// weighted acquires n permits at once.
+type weighted struct {
+	permits *semaphore.Semaphore
+	n       int
+}
+
+func (w weighted) Lock(ctx context.Context) (signalbox.Lease, error) {
+	return w.permits.Acquire(ctx, w.n)
+}
+
+func (w weighted) TryLock(ctx context.Context) (signalbox.Lease, error) {
+	return w.permits.TryAcquire(ctx, w.n)
+}
+
+// newPair makes a multilock of a fair and a reentrant lock. Keys of the name are those of the second.
+func newPair(s *signalbox.Session, name string, options ...signalbox.LockOption) Lock {
+	member := func(p locktest.Primitive, name string) multilock.Member {
+		m, _ := p.New(s, name, options...).(multilock.Member)
+		return m
+	}
+	return leased{multilock.New(member(locktest.Fair(), name+"/b"), member(locktest.Reentrant(), name))}
+}
+
+// candidate is an election that is held by its leader.
+type candidate struct{ election *election.Election }
+
+func newElection(s *signalbox.Session, name string, options ...signalbox.LockOption) Lock {
+	return candidate{election.New(s, name, options...)}
+}
+
+func (c candidate) Lock(ctx context.Context) (Hold, error) {
+	t, err := c.election.Campaign(ctx)
+	return orNil(term{t}, err)
+}
+
+func (candidate) TryLock(context.Context) (Hold, error) { return nil, errNoTry }
+
+type term struct{ election.Term }
+
+// Unlock ends the term.
+func (t term) Unlock() error { return t.Resign() }
+
+// runner is a once that is held while its function runs. The function fails, so that no outcome is stored.
+type runner struct{ once *once.Once }
+
+func newOnce(s *signalbox.Session, name string, options ...signalbox.LockOption) Lock {
+	return runner{once.New(s, name, options...)}
+}
+
+// errFails is the result of each function of a once.
+var errFails = errors.New("the function fails")
+
+// running is a function of a once that runs until it is unlocked, or its lease ends.
+type running struct {
+	signalbox.Lease
+
+	ends  chan struct{} // closed: the function is to return
+	ended chan struct{} // closed: Do has returned
+	err   *error        // the result of Do
+}
+
+// Unlock lets the function return, and returns what Do returns for another reason than that.
+func (r running) Unlock() error {
+	if err := r.Err(); err != nil {
+		return err
+	}
+	close(r.ends)
+	<-r.ended
+	if errors.Is(*r.err, errFails) {
+		return nil
+	}
+	return *r.err
+}
+
+func (runner) TryLock(context.Context) (Hold, error) { return nil, errNoTry }
+
+// Lock returns when the function of this caller runs. A caller that waits for the function of another one shares its error, and
+// then calls again.
+func (r runner) Lock(ctx context.Context) (Hold, error) {
+	for {
+		began, ended := make(chan running, 1), make(chan struct{})
+		var err error
+		own, cancel := context.WithCancelCause(context.WithoutCancel(ctx)) // the wait ends with ctx, and the hold does not
+		stop := context.AfterFunc(ctx, func() { cancel(ctx.Err()) })
+		go func() {
+			defer close(ended)
+			_, _, err = r.once.Do(own, func(_ context.Context, lease signalbox.Lease) ([]byte, error) {
+				h := running{lease, make(chan struct{}), ended, &err}
+				began <- h
+				select {
+				case <-h.ends:
+				case <-lease.Done():
+				}
+				return nil, errFails
+			})
+			cancel(nil)
+		}()
+		select {
+		case h := <-began:
+			stop()
+			return h, nil
+		case <-ended:
+			if !errors.Is(err, errFails) {
+				return nil, errors.Join(ctx.Err(), err)
+			}
+		}
+	}
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package suite_test
+
+import (
+	"context"
+	"fmt"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/testing/locktest"
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+)
+
+// cost counts the requests of a free lock and of an idle session, and the goroutines and renewals of holds.
+func cost(w *World, k Kind) {
+	p := w.Process(k)
+	w.Unlocks(w.Holds(p, "first"))
+	time.Sleep(5 * time.Second)
+	p.Arm(0, None)
+	w.Unlocks(w.Holds(p, "a"))
+	require.LessOrEqual(w, len(p.Requests()), k.RoundTrips+1, "%q", p.Requests())
+	time.Sleep(15 * time.Second)
+	p.Arm(0, None)
+	time.Sleep(time.Duration(redistest.Rounds(10, 60)) * time.Minute)
+	require.Empty(w, p.Requests(), "the session is idle")
+	require.Empty(w, w.redis.PubSubChannels(""))
+	idle := goroutines()
+	const holds, renewals = 20, 6
+	var held []Hold
+	for i := range holds {
+		held = append(held, w.Holds(p, fmt.Sprint("held/", i)))
+	}
+	time.Sleep(2 * w.Life)
+	synctest.Wait()
+	if !k.Function {
+		require.LessOrEqual(w, goroutines(), idle+6)
+	}
+	p.Arm(0, None)
+	time.Sleep(w.Life)
+	require.LessOrEqual(w, len(p.Requests()), holds*renewals)
+	for _, h := range held {
+		w.Unlocks(h)
+	}
+}
+
+// refusal makes the server refuse for a minute. TryLock returns its words, and Lock waits.
+func refusal(w *World, k Kind) {
+	const words = "OOM command not allowed when used memory > 'maxmemory'."
+	p := w.Process(k)
+	w.Unlocks(w.Holds(p, "b"))
+	w.Refuses(words)
+	if !k.NoTry {
+		_, err := p.Lock("a").TryLock(w.Context())
+		require.ErrorIs(w, err, signalbox.ErrRefused)
+		require.ErrorContains(w, err, words)
+	}
+	ctx, cancel := context.WithTimeout(w.Context(), 3*time.Second)
+	defer cancel()
+	_, err := p.Lock("a").Lock(ctx)
+	require.ErrorIs(w, err, context.DeadlineExceeded)
+	require.ErrorContains(w, err, words)
+	waiting := w.Waits(w.Context(), p, "a")
+	time.Sleep(time.Minute)
+	require.Empty(w, waiting)
+	w.Refuses("")
+	w.Unlocks(w.Gets(waiting, 3*time.Second))
+}
+
+// denial makes the server deny what a process was never allowed. No call waits for it.
+func denial(w *World, k Kind) {
+	const words = "NOPERM this user has no permissions to run the 'evalsha' command"
+	w.Refuses(words)
+	p := w.Process(k)
+	began := time.Now()
+	_, err := p.Lock("a").Lock(w.Context())
+	require.ErrorIs(w, err, signalbox.ErrDenied)
+	require.ErrorContains(w, err, words)
+	require.LessOrEqual(w, time.Since(began), w.Grace)
+	w.Refuses("")
+	w.LeavesNothing(p, "a")
+	w.Free(w.Process(k), "a")
+}
+
+// force ends a hold without its lease, and names its holder before.
+func force(w *World, k Kind) {
+	a, b := w.Process(k), w.Process(k)
+	h := w.Holds(a, "a")
+	forcible := b.forcible("a")
+	holder, err := forcible.Holder(w.Context())
+	require.NoError(w, err)
+	require.LessOrEqual(w, holder.Token, h.Token())
+	require.NoError(w, forcible.ForceUnlock(w.Context()))
+	<-h.Done()
+	w.Lost(h)
+	isLocked, err := forcible.IsLocked(w.Context())
+	require.NoError(w, err)
+	require.False(w, isLocked)
+	w.Free(w.Rival(k), "a")
+}
+
+// forcible returns the lock of a name, nil if it has no ForceUnlock.
+func (p *Process) forcible(name string) locktest.Forcible {
+	lock, _ := p.Lock(name).(leased)
+	forcible, _ := lock.lock.(locktest.Forcible)
+	return forcible
+}

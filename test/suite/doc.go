@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package suite tests each promise of docs/guarantees.md with each kind of lock in each world.
+//
+// # The table
+//
+// A promise is a function of a world and a kind, and a row of Promises. A kind is a row of Kinds: how to acquire it, and
+// the facts that callers rely on. A world is servers, processes that use them, and time: virtual time with an embedded
+// server, and real servers of the topologies that the variable SIGNALBOX_WORLDS names. A cell of the table is a promise
+// of a kind in a world.
+//
+// A cell that fails prints how to run it alone:
+//
+//	SIGNALBOX_CELL="P6/waiters die/fair/virtual" go test ./suite
+//
+// # A new kind
+//
+// Add one row to Kinds. A kind with a promise that does not hold for it needs a reason in the row of that promise.
+//
+// # Not covered
+//
+// What only one kind promises is tested beside its code. What the embedded server cannot show is tested in test/faults,
+// test/refusals and test/failover, and a process that is killed at any instruction in test/crash.
+package suite

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package suite_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+)
+
+// monitor counts what holders take of a name, and the tokens that they have.
+type monitor struct {
+	mu struct {
+		sync.Mutex
+		taken    int
+		greatest uint64 // the greatest token of a hold that was entered
+	}
+}
+
+// enter is called by a holder, and leave before it releases.
+func (m *monitor) enter(w *World, p *Process, h Hold) {
+	w.Helper()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mu.taken += p.kind.takes()
+	assert.LessOrEqual(w, m.mu.taken, max(p.kind.Of, 1), "too many hold it")
+	// Holders that share have no order.
+	assert.True(w, p.kind.NoTokens || p.kind.shares() || h.Token() > m.mu.greatest, "the token %d after %d", h.Token(), m.mu.greatest)
+	m.mu.greatest = max(m.mu.greatest, h.Token())
+}
+
+func (m *monitor) leave(p *Process) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mu.taken -= p.kind.takes()
+}
+
+// use acquires a lock, has it for a while, and releases it. It reports whether it had it.
+func (m *monitor) use(ctx context.Context, w *World, p *Process, name string, while time.Duration) bool {
+	w.Helper()
+	h, err := p.Lock(name).Lock(ctx)
+	if err != nil {
+		assert.ErrorIs(w, err, ctx.Err())
+		return false
+	}
+	m.enter(w, p, h)
+	time.Sleep(while)
+	m.leave(p)
+	return w.Released(h)
+}
+
+// crowd lets three processes with three goroutines each, and unlike wires, use one name.
+func crowd(w *World, k Kind) {
+	var m monitor
+	var group sync.WaitGroup
+	for i, p := range []*Process{w.Process(k), w.Rival(k), w.Process(k)} {
+		p.Latency(time.Duration(i+1) * time.Millisecond)
+		for g := range 3 {
+			group.Go(func() {
+				for n := range redistest.Rounds(6, 30) {
+					assert.True(w, m.use(w.Context(), w, p, "a", time.Duration((i+g+n)%3)*time.Millisecond))
+				}
+			})
+		}
+	}
+	group.Wait()
+}
+
+// crowdThatGivesUp is a crowd whose contexts end at unlike times, mostly while it waits.
+func crowdThatGivesUp(w *World, k Kind) {
+	var m monitor
+	var group sync.WaitGroup
+	processes := []*Process{w.Process(k), w.Rival(k), w.Process(k)}
+	for i, p := range processes {
+		p.Latency(time.Duration(1+2*i) * time.Millisecond)
+		for g := range 3 {
+			group.Go(func() {
+				for n := range redistest.Rounds(8, 60) {
+					ctx, cancel := context.WithTimeout(w.Context(), time.Duration((7*i+5*g+3*n)%40)*time.Millisecond)
+					m.use(ctx, w, p, "a", time.Duration(n%4)*time.Millisecond)
+					cancel()
+				}
+			})
+		}
+	}
+	group.Wait()
+	time.Sleep(9 * time.Second) // what was given up is undone
+	w.LeavesNothing(processes[0], "a")
+	for _, p := range processes {
+		w.Free(p, "a")
+	}
+}
+
+// keptWarm uses a hold that is idle in one process. Others recall it, with a message and without one, and after the process died.
+func keptWarm(w *World, k Kind) {
+	option := signalbox.WithKeepWarm(20 * time.Second)
+	a, b := w.Process(k, option), w.Process(k, option)
+	for range 2 { // the first use begins to listen for recalls
+		w.Unlocks(w.Holds(a, "a"))
+		w.Arrive()
+	}
+	w.Unlocks(w.Holds(a, "a")) // it sends a request, since the hold was idle for more than 20 ms
+	a.Arm(0, None)
+	h := w.Holds(a, "a")
+	require.Empty(w, a.Requests(), "the hold is not kept")
+	waiting := w.Waits(w.Context(), b, "a")
+	require.Empty(w, waiting)
+	w.Unlocks(h)
+	next := w.Gets(waiting, 0)
+	w.Rises(k, h, next)
+	w.Unlocks(next)
+	b.LoseMessages(true)
+	w.Unlocks(w.Gets(w.Waits(w.Context(), a, "a"), time.Second))
+	a.Silence() // it dies while the hold is idle
+	w.Unlocks(w.Gets(w.Waits(w.Context(), b, "a"), 4*time.Second))
+}
+
+// tokensRise compares tokens after a release, a hand-over to a waiter, a death and the loss of the keys.
+func tokensRise(w *World, k Kind) {
+	a, b := w.Process(k), w.Rival(k)
+	last := w.Holds(a, "a")
+	rises := func(next Hold) {
+		w.Helper()
+		w.Rises(k, last, next)
+		last = next
+	}
+	for _, p := range []*Process{a, b, a, b} {
+		w.Unlocks(last)
+		rises(w.Holds(p, "a"))
+	}
+	waiting := w.Waits(w.Context(), a, "a")
+	w.Unlocks(last)
+	rises(w.Gets(waiting, time.Second))
+	a.Silence()
+	rises(w.Holds(b, "a"))
+	w.Forget(b, "a")
+	time.Sleep(2 * time.Millisecond)
+	rises(w.Holds(w.Process(k), "a"))
+}
+
+// onlyItsLease deletes the keys of a holder. Its Unlock then leaves the next hold as it is, and so does a second Unlock of any.
+func onlyItsLease(w *World, k Kind) {
+	a, b := w.Process(k), w.Rival(k)
+	h := w.Holds(a, "a")
+	w.Forget(b, "a")
+	next := w.Holds(b, "a")
+	if err := h.Unlock(); !k.Function {
+		require.Error(w, err)
+	}
+	require.NoError(w, next.Err())
+	held, _ := w.Keys(b, "a")
+	require.NotEmpty(w, held)
+	w.tryFails(a, "a")
+	w.Unlocks(next)
+	third := w.Holds(a, "a")
+	require.Error(w, next.Unlock())
+	w.tryFails(b, "a")
+	w.Unlocks(third)
+	w.Free(b, "a")
+}
+
+// tryFails requires that TryLock says that the lock is held, and that Lock waits.
+func (w *World) tryFails(p *Process, name string) {
+	w.Helper()
+	if !p.kind.NoTry {
+		_, err := p.Lock(name).TryLock(w.Context())
+		require.ErrorIs(w, err, signalbox.ErrHeld)
+	}
+	w.Held(p, name)
+}
+
+// names holds several names at once, none of which is another one.
+func names(w *World, k Kind) {
+	a, b := w.Process(k), w.Rival(k)
+	_, err := a.Lock("").Lock(w.Context())
+	require.Error(w, err)
+	all := []string{"{}", "a b", "ä\x00ö", "{x}y", "x", "a:queue", "a", "A", "a "}
+	held := make(map[string]Hold)
+	for _, name := range all {
+		held[name] = w.Holds(a, name)
+	}
+	for i, name := range all {
+		w.Unlocks(held[name])
+		w.Free(b, name)
+		if i+1 < len(all) {
+			w.Held(b, all[i+1])
+		}
+	}
+}
+
+// foreignKey finds a key of another program in the place of its own.
+func foreignKey(w *World, k Kind) {
+	p := w.Process(k)
+	keys := w.keysOf(p, "a")
+	for _, key := range keys.Holds {
+		require.NoError(w, w.Do(key, "RPUSH", "of another program").Error())
+	}
+	ctx, cancel := context.WithTimeout(w.Context(), 5*time.Second)
+	defer cancel()
+	_, err := p.Lock("a").Lock(ctx)
+	if w.Virtual {
+		require.Error(w, err) // the embedded server says it in words of its own
+	} else {
+		require.ErrorIs(w, err, signalbox.ErrWrongKind)
+	}
+	time.Sleep(w.Life / 5)
+	for _, key := range keys.Holds {
+		left, err := w.Do(key, "LRANGE", "0", "-1").AsStrSlice()
+		require.NoError(w, err)
+		require.Equal(w, []string{"of another program"}, left, fmt.Sprint(key))
+	}
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package suite_test
+
+import (
+	"time"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/testing/locktest"
+	"github.com/signalbox-go/signalbox/redisson"
+	"github.com/signalbox-go/signalbox/setnx"
+)
+
+// Kind is a row of the table: how a kind is acquired, and what a promise has to know of it. In the most promises a process of this
+// kind meets one of its rivals, which is of the same kind unless the row has another.
+type Kind struct {
+	Name  string
+	New   Maker
+	Rival Maker // makes locks of that name that exclude those of New; nil: New does
+
+	// Several may hold a name at once, if all together take no more than there is. 0 stands for 1.
+	Takes, RivalTakes, Of int
+
+	In         *signalbox.Layout // the layout of other clients; nil: the library's own
+	RoundTrips int               // the scripts of a Lock and an Unlock of a free lock
+	Members    int               // the number of locks of which it is one; 0 for 1
+	InOrder    bool              // waiters are granted it in the order of their requests
+	Whole      bool              // a hold that was granted without waiting has its whole lease from the start
+	StepsDown  bool              // a lease ends a third of its length before its hold
+	Function   bool              // a function that runs has it, on a goroutine, and Unlock returns the result of that
+	NoTry      bool              // there is no TryLock
+	NoTokens   bool              // tokens are the server's clock, and not compared here
+	Turnless   bool              // no turn ends: a session that is busy may keep others waiting
+	Dead       time.Duration     // how long two dead waiters may delay others, beyond what all kinds promise
+}
+
+// Maker makes a lock.
+type Maker func(s *signalbox.Session, name string, options ...signalbox.LockOption) Lock
+
+// many is more than all readers of a test.
+const many = 1000
+
+// Kinds returns all kinds with holders.
+func Kinds() []Kind {
+	inRedisson, inSetNX := redisson.Layout(), setnx.Layout()
+	return []Kind{
+		{Name: "reentrant", New: of(locktest.Reentrant()), RoundTrips: 2},
+		{Name: "fair", New: of(locktest.Fair()), RoundTrips: 2, InOrder: true},
+		{Name: "reentrant beside fair", New: of(locktest.Reentrant()), Rival: of(locktest.Fair()), RoundTrips: 2},
+		{Name: "rwlock writer", New: of(locktest.Writer()), RoundTrips: 2, InOrder: true},
+		{
+			Name: "rwlock reader beside writers", New: of(locktest.Reader()), Rival: of(locktest.Writer()),
+			Takes: 1, RivalTakes: many, Of: many, RoundTrips: 2,
+		},
+		{
+			Name: "rwlock writer beside readers", New: of(locktest.Writer()), Rival: of(locktest.Reader()),
+			Takes: many, RivalTakes: 1, Of: many, RoundTrips: 2,
+		},
+		{Name: "semaphore", New: of(locktest.Permit()), RoundTrips: 2, InOrder: true},
+		{Name: "two permits of three", New: permits(2, 3), Takes: 2, RivalTakes: 2, Of: 3, RoundTrips: 2, InOrder: true},
+		{
+			Name: "a permit beside all", New: permits(1, 3), Rival: permits(3, 3),
+			Takes: 1, RivalTakes: 3, Of: 3, RoundTrips: 2, InOrder: true,
+		},
+		{
+			Name: "all permits beside one", New: permits(3, 3), Rival: permits(1, 3),
+			Takes: 3, RivalTakes: 1, Of: 3, RoundTrips: 2,
+		},
+		{Name: "election", New: newElection, RoundTrips: 3, InOrder: true, NoTry: true, Whole: true, StepsDown: true},
+		{Name: "once", New: newOnce, RoundTrips: 4, NoTry: true, Function: true, Turnless: true, Whole: true},
+		{Name: "multilock", New: newPair, Members: 2, RoundTrips: 2},
+		{
+			Name: "redisson", New: of(locktest.Reentrant()), In: &inRedisson,
+			RoundTrips: 2, NoTokens: true, Turnless: true, Whole: true,
+		},
+		{
+			Name: "redisson fair", New: of(locktest.Fair()), In: &inRedisson,
+			RoundTrips: 2, NoTokens: true, InOrder: true, Whole: true, Dead: 11 * time.Minute,
+		},
+		{
+			Name: "redisson writer", New: of(locktest.Writer()), In: &inRedisson,
+			RoundTrips: 2, NoTokens: true, Turnless: true, Whole: true,
+		},
+		{
+			Name: "redisson reader beside writers", New: of(locktest.Reader()), Rival: of(locktest.Writer()), In: &inRedisson,
+			Takes: 1, RivalTakes: many, Of: many, RoundTrips: 2, NoTokens: true, Turnless: true, Whole: true,
+		},
+		{
+			Name: "setnx", New: of(locktest.Reentrant()), In: &inSetNX,
+			RoundTrips: 2, NoTokens: true, Turnless: true, Whole: true,
+		},
+	}
+}
+
+// rival returns the kind of those that this kind excludes.
+func (k Kind) rival() Kind {
+	if k.Rival != nil {
+		k.New, k.Rival = k.Rival, k.New
+		k.Takes, k.RivalTakes = k.RivalTakes, k.Takes
+	}
+	return k
+}
+
+// takes returns how much a holder takes.
+func (k Kind) takes() int { return max(k.Takes, 1) }
+
+// shares says whether several of this kind, or of its rival, can hold a name together.
+func (k Kind) shares() bool { return k.Of > 1 && min(k.Takes, k.RivalTakes)*2 <= k.Of }
+
+// survives returns how long an outage each hold with its whole lease survives.
+func (k Kind) survives(life time.Duration) time.Duration {
+	if k.StepsDown {
+		return life/2 - life/3
+	}
+	return life / 2
+}
+
+// These are reasons why kinds do not make a promise. They depend on traits.
+
+func (k Kind) withoutTokens() string {
+	return k.because("its tokens are the server's clock", k.NoTokens)
+}
+
+func (k Kind) withoutOrder() string {
+	return k.because("it has no queue, or some share it", !k.InOrder)
+}
+
+func (k Kind) wholeAtOnce() string { return k.because("its hold has its whole lease at once", k.Whole) }
+
+func (k Kind) withoutError() string { return k.because("Unlock returns something else", k.Function) }
+
+func (k Kind) ofOthers() string {
+	return k.because("any key may be that of another client", k.In != nil)
+}
+
+func (k Kind) unforced() string {
+	lock, _ := k.New(nil, "a").(leased)
+	_, isForcible := lock.lock.(locktest.Forcible)
+	return k.because("it has no ForceUnlock, or several holders", !isForcible)
+}
+
+func (Kind) because(why string, applies bool) string { //nolint:revive // a fact about the kind, not a switch
+	if applies {
+		return why
+	}
+	return ""
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package suite_test
+
+import (
+	"flag"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	lua "github.com/yuin/gopher-lua"
+
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+)
+
+// underRace says that the race detector is on. The embedded server's interpreter is ten times slower with it, so the cells
+// take their short form.
+var underRace bool
+
+func TestMain(m *testing.M) {
+	if flag.Parse(); underRace {
+		_ = flag.Set("test.short", "true")
+	}
+	// The embedded server makes an interpreter for each script that it runs. With this much memory it is made quickly; a script
+	// that needs more fails.
+	lua.RegistrySize, lua.CallStackSize = 1024, 32
+	redistest.VerifyTestMain(testsInWorlds{m})
+}
+
+// testsInWorlds runs the tests, and then closes the servers that cells of real worlds share.
+type testsInWorlds struct{ tests *testing.M }
+
+// Run implements redistest.Tests.
+func (t testsInWorlds) Run() int {
+	defer closeServers()
+	return t.tests.Run()
+}
+
+// Each promise holds for each kind in each world.
+func TestPromises(t *testing.T) {
+	t.Parallel()
+	only, ran := os.Getenv("SIGNALBOX_CELL"), false
+	for _, c := range cells() {
+		if !strings.HasPrefix(c.name(), only) {
+			continue
+		}
+		ran = true
+		t.Run(c.name(), func(t *testing.T) {
+			if !c.promise.Alone {
+				t.Parallel()
+			}
+			c.run(t)
+		})
+	}
+	require.True(t, ran, "no cell has a name that begins with %q", only)
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package suite_test
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+)
+
+// adminName is the client of the test itself, which no server refuses.
+const adminName = "admin"
+
+// clients counts clients and real worlds. What the library knows of an address is for the whole process, so each client has one of
+// its own.
+var clients atomic.Int64
+
+// newVirtual returns a world with an embedded server. It is called in a bubble of synctest.
+func newVirtual(t *testing.T) *World {
+	t.Helper()
+	time.Sleep(time.Until(time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC))) // tokens count from a later time than synctest's
+	w := &World{T: t, Life: 30 * time.Second, Grace: 20 * time.Millisecond, Virtual: true, redis: miniredis.NewMiniRedis()}
+	w.redis.ClockTTL(true)
+	first, err := w.redis.Dial() // makes the server
+	require.NoError(t, err)
+	require.NoError(t, first.Close())
+	w.atEnd(func() {
+		w.redis.Close()
+		time.Sleep(10 * time.Second) // what was on its way has arrived, or found its connection closed
+	})
+	w.redis.Server().SetPreHook(func(p *server.Peer, command string, _ ...string) bool {
+		words := w.refusal.Load()
+		refused := words != nil && strings.HasPrefix(command, "EVAL") && p.ClientName != adminName
+		if refused {
+			p.WriteError(*words)
+		}
+		return refused
+	})
+	w.client = func(mod func(*rueidis.ClientOption)) rueidis.Client {
+		o := rueidis.ClientOption{
+			InitAddress: []string{fmt.Sprint("embedded/", clients.Add(1))}, ForceSingleClient: true, AlwaysRESP2: true,
+			// The memory of a connection, of which the default is a megabyte, would be half of the time of these tests.
+			ReadBufferEachConn: 4 << 10, WriteBufferEachConn: 4 << 10, RingScaleEachConn: 7,
+			ConnLifetime: -1, // hours would make thousands of connections
+			DialCtxFn:    func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return w.redis.Dial() },
+		}
+		o.Dialer.KeepAlive = time.Second
+		mod(&o)
+		c, err := rueidis.NewClient(o)
+		require.NoError(t, err)
+		return c
+	}
+	w.open()
+	return w
+}
+
+// Refuses lets the server of a virtual world refuse all scripts in these words, nothing if there are no words.
+func (w *World) Refuses(words string) {
+	if words == "" {
+		w.refusal.Store(nil)
+	} else {
+		w.refusal.Store(&words)
+	}
+}
+
+// goroutines returns how many goroutines of the library the caller's bubble has, without those that read a connection.
+func goroutines() (n int) {
+	stacks := make([]byte, 4<<20)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	header, _, _ := strings.Cut(string(stacks), "\n")
+	_, bubble, _ := strings.Cut(header, ", ") // "goroutine 9 [running, synctest bubble 1]:"
+	for stack := range strings.SplitSeq(string(stacks), "\n\n") {
+		header, calls, _ := strings.Cut(stack, "\n")
+		inBubble := strings.HasSuffix(header, ", "+bubble)
+		if inBubble && strings.Contains(calls, "signalbox/internal/") && !strings.Contains(calls, "wire.(*conn).Read") {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package suite_test
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/testing/locktest"
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+)
+
+// World is servers, the processes that use them, and time.
+type World struct {
+	*testing.T
+
+	Life    time.Duration // the lease of all locks
+	Grace   time.Duration // how much later than promised is on time
+	Virtual bool          // time is virtual, so what takes hours is tried, and bounds are exact
+
+	client func(mod func(*rueidis.ClientOption)) rueidis.Client
+	admin  rueidis.Client
+	prefix string // the prefix of names: cells of a real world share its servers
+
+	redis   *miniredis.Miniredis   // the server of a virtual world
+	refusal atomic.Pointer[string] // the words with which that server refuses scripts; nil: it does not
+
+	mu struct {
+		sync.Mutex
+		ends []func() // called at the end of the test, the last one first
+	}
+}
+
+// Process is a session with a wire of its own, that uses locks of one kind.
+type Process struct {
+	*signalbox.Session
+	*Wire
+
+	End func() // ends the process and its connections
+
+	kind    Kind
+	options []signalbox.LockOption
+	prefix  string
+}
+
+// virtual is the name of the world in virtual time. The others have the names of redistest.Topologies.
+const virtual = "virtual"
+
+// inWorld runs a test in a world.
+func inWorld(t *testing.T, name string, test func(w *World)) {
+	t.Helper()
+	if name == virtual {
+		synctest.Test(t, func(t *testing.T) {
+			w := newVirtual(t)
+			defer w.end()
+			test(w)
+		})
+		return
+	}
+	redistest.NeedServer(t)
+	redistest.Slow(t, "in worlds that SIGNALBOX_WORLDS names, leases and polls take real time")
+	w := newReal(t, name)
+	defer w.end()
+	test(w)
+}
+
+// open makes the client of the test itself, without faults.
+func (w *World) open() {
+	w.admin = w.client(func(o *rueidis.ClientOption) {
+		o.ClientName, o.DisableCache = adminName, true
+		signalbox.Tune(o) // without it a server that is full makes the client panic
+	})
+	w.atEnd(w.admin.Close)
+}
+
+func (w *World) atEnd(do func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mu.ends = append(w.mu.ends, do)
+}
+
+func (w *World) end() {
+	w.mu.Lock()
+	ends := w.mu.ends
+	w.mu.Unlock()
+	for _, end := range slices.Backward(ends) {
+		end()
+	}
+}
+
+// Process starts a process that uses locks of a kind, with leases of Life.
+func (w *World) Process(k Kind, options ...signalbox.LockOption) *Process {
+	w.Helper()
+	wire := &Wire{}
+	c := w.client(func(o *rueidis.ClientOption) {
+		dial := o.DialCtxFn
+		if dial == nil {
+			dial = func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+				return d.DialContext(ctx, "tcp", addr)
+			}
+		}
+		o.ConnWriteTimeout, o.AlwaysRESP2, o.DisableCache = time.Second, true, true
+		o.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, t *tls.Config) (net.Conn, error) {
+			return wire.connect(func() (net.Conn, error) { return dial(ctx, addr, d, t) })
+		}
+		signalbox.Tune(o)
+	})
+	p := &Process{Session: signalbox.NewSession(c), Wire: wire, kind: k, prefix: w.prefix}
+	p.options = append([]signalbox.LockOption{signalbox.WithRenewedLease(w.Life)}, options...)
+	if k.In != nil {
+		p.options = append(p.options, signalbox.WithLayout(*k.In))
+	}
+	if !w.Virtual {
+		(*session.Handle)(p.Session).Session().UnlockPatience = redistest.Patience
+	}
+	p.End = sync.OnceFunc(func() {
+		_ = p.Close(locktest.Ended()) // says that leases were left, which the test knows
+		c.Close()
+	})
+	w.atEnd(p.End)
+	return p
+}
+
+// Rival starts a process that uses what a kind excludes.
+func (w *World) Rival(k Kind) *Process {
+	w.Helper()
+	return w.Process(k.rival())
+}
+
+// Lock returns the lock of a name in this process.
+func (p *Process) Lock(name string, more ...signalbox.LockOption) Lock {
+	if name != "" {
+		name = p.prefix + name
+	}
+	return p.kind.New(p.Session, name, slices.Concat(p.options, more)...)
+}
+
+// Context returns a context that ends in 20 minutes: no call takes as long, and one that hangs fails.
+func (w *World) Context() context.Context {
+	ctx, cancel := context.WithTimeout(w.T.Context(), 20*time.Minute)
+	w.atEnd(cancel)
+	return ctx
+}
+
+// Holds acquires a lock within a minute.
+func (w *World) Holds(p *Process, name string) Hold {
+	w.Helper()
+	ctx, cancel := context.WithTimeout(w.Context(), time.Minute)
+	defer cancel()
+	h, err := p.Lock(name).Lock(ctx)
+	require.NoError(w, err)
+	return h
+}
+
+// waiter is a Lock on another goroutine.
+type waiter <-chan locktest.Result[Hold]
+
+// Waits starts a Lock, and returns when it waits: its request was sent, and it listens.
+func (w *World) Waits(ctx context.Context, p *Process, name string) waiter {
+	w.Helper()
+	got := locktest.LaterWith(ctx, p.Lock(name).Lock)
+	w.Arrive()
+	return got
+}
+
+// Arrive lets everything that was sent arrive.
+func (w *World) Arrive() {
+	if w.Virtual {
+		time.Sleep(50 * time.Millisecond)
+		synctest.Wait()
+	} else {
+		time.Sleep(150 * time.Millisecond)
+	}
+}
+
+// Gets requires that a waiter has the lock within d from now.
+func (w *World) Gets(waiting waiter, d time.Duration) Hold {
+	w.Helper()
+	began := time.Now()
+	select {
+	case got := <-waiting:
+		require.NoError(w, got.Err)
+		return got.Value
+	case <-time.After(d + w.Grace):
+		require.Fail(w, "a waiter waits for too long", "%v", time.Since(began))
+		return nil
+	}
+}
+
+// Free requires that a process acquires the lock at once. It releases it.
+func (w *World) Free(p *Process, name string) {
+	w.Helper()
+	require.True(w, w.isFree(p, name), "the lock is not free")
+}
+
+// Held requires that a process does not acquire the lock soon.
+func (w *World) Held(p *Process, name string) {
+	w.Helper()
+	require.False(w, w.isFree(p, name), "the lock is free")
+}
+
+func (w *World) isFree(p *Process, name string) bool {
+	w.Helper()
+	ctx, cancel := context.WithTimeout(w.Context(), w.Grace+300*time.Millisecond)
+	defer cancel()
+	h, err := p.Lock(name).Lock(ctx)
+	if err != nil {
+		return false
+	}
+	require.NoError(w, locktest.IgnoreUnconfirmed(h.Unlock()))
+	return true
+}
+
+// Rises requires that a later hold has a greater token than an earlier one, if tokens of the kind rise.
+func (w *World) Rises(k Kind, earlier, later Hold) {
+	w.Helper()
+	if !k.NoTokens {
+		require.Greater(w, later.Token(), earlier.Token())
+	}
+}
+
+// Lost requires that a hold has ended with ErrLost, and that its Unlock says so.
+func (w *World) Lost(h Hold) {
+	w.Helper()
+	require.True(w, locktest.IsClosed(h.Done()))
+	require.ErrorIs(w, h.Err(), signalbox.ErrLost)
+	require.ErrorIs(w, h.Unlock(), signalbox.ErrLost)
+}
+
+// Unlocks requires that a hold is live, and releases it.
+func (w *World) Unlocks(h Hold) {
+	w.Helper()
+	require.NoError(w, h.Err())
+	require.NoError(w, h.Unlock())
+}
+
+// Released does the same on another goroutine than that of the test, and returns whether all is well.
+func (w *World) Released(h Hold) bool {
+	w.Helper()
+	return assert.NoError(w, h.Err()) && assert.NoError(w, locktest.IgnoreUnconfirmed(h.Unlock()))
+}
