@@ -19,17 +19,7 @@ type Promise struct {
 	Alone bool                      // no other cell runs meanwhile: what the whole process shares is changed
 }
 
-// except says that kinds make no such promise, and why.
-func except(why string, kinds ...string) func(k Kind) string {
-	return func(k Kind) string {
-		if slices.Contains(kinds, k.Name) {
-			return why
-		}
-		return ""
-	}
-}
-
-// only says that no other kinds make such a promise, and why.
+// only says that no other kinds make the promise, and why.
 func only(why string, kinds ...string) func(k Kind) string {
 	return func(k Kind) string {
 		if slices.Contains(kinds, k.Name) {

@@ -30,7 +30,7 @@ type Kind struct {
 	Function   bool              // a function that runs has it, on a goroutine, and Unlock returns the result of that
 	NoTry      bool              // there is no TryLock
 	NoTokens   bool              // tokens are the server's clock, and not compared here
-	Turnless   bool              // no turn ends: a session that is busy may keep others waiting
+	Turnless   bool              // a session that is busy may keep others waiting
 	Dead       time.Duration     // how long two dead waiters may delay others, beyond what all kinds promise
 }
 
@@ -123,6 +123,10 @@ func (k Kind) withoutTokens() string {
 
 func (k Kind) withoutOrder() string {
 	return k.because("it has no queue, or some share it", !k.InOrder)
+}
+
+func (k Kind) withoutTurns() string {
+	return k.because("sessions that try at once have no order", k.Turnless)
 }
 
 func (k Kind) wholeAtOnce() string { return k.because("its hold has its whole lease at once", k.Whole) }

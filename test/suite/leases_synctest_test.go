@@ -56,15 +56,15 @@ func renewalReportsLoss(w *World, k Kind) {
 func renewedForHours(w *World, k Kind) {
 	a, b := w.Process(k), w.Rival(k)
 	h := w.Holds(a, "a")
-	for range redistest.Rounds(3, 50) {
+	for range redistest.Rounds(2, 50) {
 		time.Sleep(3*time.Minute + 7*time.Second)
 		require.NoError(w, h.Err())
 		require.Positive(w, time.Until(h.Deadline()))
 	}
 	a.Arm(0, None)
-	const leases = 20
-	time.Sleep(leases * w.Life)
-	least, most := 3*leases-2, 92*max(k.Members, 1)
+	leases := redistest.Rounds(10, 40)
+	time.Sleep(time.Duration(leases) * w.Life)
+	least, most := 3*leases-2, 5*leases*max(k.Members, 1)
 	renewals := len(a.Requests())
 	require.True(w, least <= renewals && renewals <= most, "%d renewals in %d leases", renewals, leases)
 	w.Held(b, "a")
@@ -73,9 +73,9 @@ func renewedForHours(w *World, k Kind) {
 	w.Free(b, "a")
 }
 
-// outage makes the server unreachable in three ways, for nearly as long as a hold survives. Holder and waiter outlive it.
+// outage makes the server unreachable in two ways, for nearly as long as a hold survives. Holder and waiter outlive it.
 func outage(w *World, k Kind) {
-	for i, begins := range []func(x *Wire){(*Wire).Silence, (*Wire).Refuse, (*Wire).Cut} {
+	for i, begins := range []func(x *Wire){(*Wire).Silence, (*Wire).Refuse} {
 		a, b := w.Process(k), w.Rival(k)
 		name := fmt.Sprint(i)
 		h := w.Holds(a, name)

@@ -155,14 +155,10 @@ func turns(w *World, k Kind) {
 			}
 		})
 	}
-	time.Sleep(time.Second)
-	most := 250 * time.Millisecond
-	if k.Turnless {
-		most = 20 * time.Second
-	}
+	time.Sleep(300 * time.Millisecond)
 	for range redistest.Rounds(4, 20) {
 		waiting := locktest.LaterWith(w.Context(), other.Lock("a").Lock)
-		w.Unlocks(w.Gets(waiting, most))
+		w.Unlocks(w.Gets(waiting, 250*time.Millisecond))
 	}
 	cancel()
 	group.Wait()
