@@ -91,7 +91,7 @@ func faultOfAcquire(w *World, k Kind) {
 		for t.at = 1; t.at < most; t.at++ {
 			requests := 0
 			for t.fault = LoseRequest; t.fault < faults; t.fault++ {
-				if testing.Short() && (i+t.at+int(t.fault)+len(k.Name))%3 != 0 {
+				if testing.Short() && (i+t.at+int(t.fault)+len(k.Name))%4 != 0 {
 					continue // kinds have the others
 				}
 				n, err := t.run(w, k, helper)
