@@ -102,6 +102,7 @@ func mistakes() []*mistake {
 		{name: "the newest ban is dropped", was: "if #left > 64 then", is: "if #left > 8 then", rule: rests},
 		{name: "a promise by hand outlives a resize", was: "row.promised = '0000000000000000' -- also of", is: "budget = budget - 1 -- also of", rule: restsWhileItDrains},
 		{name: "a shard comes back at once", was: "return till and till > digits(now_us)", is: "return false", rule: goesElsewhere},
+		{name: "a member takes another shard for one that it does not take up", was: "member.limit = math.min(member.limit, member.load) - 1", is: "member.limit = member.limit + 0", rule: takesNoneInstead},
 		{name: "a finished name stays", was: "if row.state == 'x' or ending == 'x' and state.names == 1 then", is: "if row.state == 'x' then", rule: removesFinished},
 		{name: "a move by hand is undone", was: "local by_hand = is_live and row.class == '0'", is: "local by_hand = false", rule: keepsAMoveByHand},
 	}

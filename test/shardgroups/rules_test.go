@@ -252,6 +252,29 @@ func goesElsewhere(tb testing.TB) {
 	}
 }
 
+// A member that has not taken shards up takes no others for them, until it is set again, and no other shard moves.
+func TestAMemberTakesNoneForShardsThatItDoesNotTakeUp(t *testing.T) {
+	t.Parallel()
+	takesNoneInstead(t)
+}
+
+func takesNoneInstead(tb testing.TB) {
+	tb.Helper()
+	w := evenWorld(tb, 12, 2)
+	m, n := w.members[0], 0
+	for shard := range m.owns {
+		if n++; n <= 4 {
+			require.True(tb, m.release(shard, "u", 2*second))
+		}
+	}
+	w.runs(20*second, second)
+	require.Equal(tb, []int{2, 10}, w.loads())
+	require.Equal(tb, 4, w.moves)
+	m.set(1, 65536, "l")
+	w.runs(20*second, second)
+	w.requireEven()
+}
+
 // A release that arrives twice does not end a later grant.
 func TestALateReleaseEndsNoLaterGrant(t *testing.T) {
 	t.Parallel()

@@ -73,7 +73,8 @@ local function remove_shard(shard, row)
   set_free(shard, row, 'g')
 end
 
--- The owner has released a shard. Ending e keeps it from that member for pause_us.
+-- The owner has released a shard. Ending e keeps it from that member for pause_us, and so does u,
+-- by which the member takes one less until it is set again: so no other shard moves to it.
 local function release_shard(shard, row, ending, pause_us)
   if row.state == 'x' or ending == 'x' and state.names == 1 then
     if ending == 'x' then
@@ -81,7 +82,11 @@ local function release_shard(shard, row, ending, pause_us)
     end
     return remove_shard(shard, row)
   end
-  if ending == 'e' then
+  if ending == 'u' and row.state == 'o' then
+    local member = read_member(row.owner)
+    member.limit = math.min(member.limit, member.load) - 1
+  end
+  if ending == 'e' or ending == 'u' then
     row.bans = row.owner .. ':' .. digits(now_us + pause_us) .. ' ' .. row.bans
   end
   local again = row.state == 'o' and tonumber(row.token) + LEAST_OWNED_US
