@@ -21,7 +21,7 @@
 //	signalbox.shards.member.ends   counter, {member}    memberships that ended, by outcome: "left", or how the lease was lost
 //	signalbox.shards.owned         gauge, {shard}       shards that are owned, draining ones included
 //	signalbox.shards.draining      gauge, {shard}       shards whose work must stop, and has not yet
-//	signalbox.shards.drains.slow   counter, {shard}     shards whose work had not stopped after a minute
+//	signalbox.shards.drains.slow   counter, {shard}     shards whose work had not stopped after a minute, or that no goroutine took up for one ("unread")
 //	signalbox.shards.hold.duration histogram, s         how long shards were owned, by why they ended
 //	signalbox.shards.drain.duration histogram, s        how long work needed to stop
 //	signalbox.session.polling      gauge, {session}     sessions that get no messages, so their waiters only poll

@@ -82,7 +82,7 @@ func (m *metrics) makeShardMetrics(meter metric.Meter, s settings) error {
 	m.memberEnds, errs[3] = meter.Int64Counter("signalbox.shards.member.ends", metric.WithUnit("{member}"),
 		metric.WithDescription("Memberships that ended."))
 	m.slow, errs[4] = meter.Int64Counter("signalbox.shards.drains.slow", metric.WithUnit("{shard}"),
-		metric.WithDescription("Shards whose work had not stopped after a minute."))
+		metric.WithDescription("Shards whose work had not stopped after a minute, or that no goroutine took up for one."))
 	m.owned, errs[5] = meter.Float64Histogram("signalbox.shards.hold.duration", metric.WithUnit("s"),
 		metric.WithDescription("How long shards were owned."), metric.WithExplicitBucketBoundaries(s.holds...))
 	m.drains, errs[6] = meter.Float64Histogram("signalbox.shards.drain.duration", metric.WithUnit("s"),

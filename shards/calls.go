@@ -115,7 +115,7 @@ func (m *Member) joinCall(id, old string, desired settings) wire.Call {
 	g := m.group
 	o := &g.options
 	return g.call(scripts.ShardsJoin,
-		id, g.notAfter(), micros(g.base.Terms.Lease), strconv.Itoa(max(desired.weight, 1)), strconv.Itoa(o.Limit), strconv.Itoa(g.set.count),
+		id, g.notAfter(), micros(g.base.Terms.Lease), strconv.Itoa(max(desired.weight, 1)), strconv.Itoa(max(desired.limit, 1)), strconv.Itoa(g.set.count),
 		flag(g.set.exact), micros(o.RebalanceDelay), strconv.Itoa(o.Moves), micros(o.DrainLimit), old, g.base.Session.Settings.Label, desired.value,
 		desired.mode(), g.requested, desired.known,
 	)
@@ -225,6 +225,8 @@ func (g *Group) releaseCall(number string, all []*released) wire.Call {
 		switch {
 		case r.finished:
 			ending = 'x'
+		case r.unread:
+			ending = 'u'
 		case r.elsewhere > 0:
 			ending = 'e'
 		}

@@ -5,6 +5,8 @@ package shards
 import (
 	"iter"
 	"slices"
+
+	"github.com/signalbox-go/signalbox/internal/clock"
 )
 
 // ChangeKind is what happened to a shard of a member.
@@ -45,7 +47,9 @@ type Change struct {
 // Changes yields the changes of what the member owns, in order, until the member has left and all its shards are released. A
 // shard that the reader has not got yet, and that was asked for or lost meanwhile, is left out: it is released at once.
 // For one ownership there is a Granted, and then one Wanted or Lost at most. A slow reader delays nothing but
-// itself.
+// itself. If it reads nothing for a minute, the shards that it has not got yet are released, and the member takes no others for
+// them until it has read all changes; then it takes up its share again, within some seconds. So do no work on the goroutine that reads. A
+// program that calls Own alone needs no reader.
 //
 // One goroutine at a time may read. A second loop continues where the first one stopped.
 func (m *Member) Changes() iter.Seq[Change] {
@@ -73,6 +77,7 @@ func (m *Member) nextChange() (c Change, changed <-chan struct{}, more bool) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.mu.reader.reads(clock.Now().Mono())
 	for len(m.mu.changes) > 0 {
 		g := m.mu.changes[0]
 		m.mu.changes[0] = nil
@@ -87,6 +92,7 @@ func (m *Member) nextChange() (c Change, changed <-chan struct{}, more bool) {
 		}
 		return c, nil, true
 	}
+	m.mu.reader.waits = true
 	return Change{}, m.mu.changed, m.mu.cause == nil || len(m.mu.grants) > 0
 }
 

@@ -39,6 +39,9 @@
 //  12. Fencing: a Shard has a greater token than every earlier owner of any shard of the group. Package signalbox, guarantee 2,
 //     has the exceptions. A grant with a smaller token than an earlier one of this Member is declined.
 //  13. A shard without an owner for longer than a lease and 3 s is an error of Health, also if all members have died.
+//  14. Owned is served: a member that takes nothing up for a minute releases the shards that it has not taken up, and asks
+//     for no others until it does. Run takes a shard up when it calls the function, and a Member when Changes yields its
+//     Granted, or Own returns it. What the work does after that is not known.
 //
 // # Not promised
 //
@@ -69,6 +72,7 @@
 //	member killed                      its shards move after its lease and a second
 //	process stopped, and resumed       the first Err returns ErrLost
 //	function hangs when it must stop   its shard stays, promised to the next owner; Health says so after a minute
+//	no goroutine reads Changes         what was not read moves after a minute; the log, ShardSlow and Health say so
 //	a slot of a cluster moves          leases are renewed by one key; nothing moves meanwhile
 //	memory of the server full          joins wait; polls, releases and settings work
 //	members with two counts            the count of the group stays until all were made with the other; the log says so

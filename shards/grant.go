@@ -18,7 +18,7 @@ import (
 //	pending -----------> working ----------------------> stopping ----------------> over
 //	   |                    |                                                         ^
 //	   |                    +------------------------- Release -----------------------+
-//	   +------ asked, or lost: no function has begun, so it is released at once ------+
+//	   +-- asked, lost, or unread: no function has begun, so it is released at once --+
 //
 // The fields down to cancel are assigned when the grant is made, and only read after that. The lock of the Member
 // guards state and change.
@@ -51,6 +51,7 @@ const (
 type release struct {
 	elsewhere time.Duration // how long this member does not get it again, unless it was asked for
 	finished  bool          // the name leaves the set
+	unread    bool          // the shard was not taken up, and the member takes no other one for it
 }
 
 // released is a release that the server has not confirmed. The poller of its membership alone writes it once it is in releases.

@@ -35,6 +35,7 @@ type Member struct {
 		memberships int                      // how many have a poller
 		grants      map[string]*grant        // every grant that is not over, of all memberships, by the name of the shard
 		changes     []*grant                 // the changes for the reader, in order; those of grants that have no change are skipped
+		reader      reader                   // what is known of the goroutine that reads them
 		changed     chan struct{}            // closed when something changes that a goroutine may wait for, and replaced
 		last        wire.Stamp               // the greatest token of a grant: a later grant has a greater one
 		desired     settings                 // what SetWeight and SetValue have set
@@ -46,9 +47,10 @@ type Member struct {
 	}
 }
 
-// settings are what the server knows of a member by SetWeight and SetValue.
+// settings are what the server knows of a member by SetWeight and SetValue, and of its reader.
 type settings struct {
 	number uint64 // the number of these settings, which rises with each change
+	limit  int    // the limit of the option, or less while shards are not taken up
 	weight int    // 0 is a member that pauses
 	value  string
 	known  string // what the last poll said of the group: a later join repeats it
@@ -72,7 +74,7 @@ func newMember(ctx context.Context, g *Group) *Member {
 	m := &Member{group: g, reports: g.base.Member(context.WithoutCancel(ctx)), joined: make(chan struct{}), done: make(chan struct{})}
 	m.mu.grants = make(map[string]*grant)
 	m.mu.changed, m.mu.away = make(chan struct{}), make(map[string]clock.Instant)
-	m.mu.desired = settings{number: 1, weight: g.options.Weight, value: g.options.Value}
+	m.mu.desired = settings{number: 1, limit: g.options.Limit, weight: g.options.Weight, value: g.options.Value}
 	return m
 }
 
@@ -167,13 +169,14 @@ func (m *Member) Done() <-chan struct{} {
 	return m.done
 }
 
-// Own returns the ownership of a shard, and whether the member owns it and may work: by its lease and this host's clocks. The
-// name of a shard of Count is its index, in decimal. No round trip.
+// Own returns the ownership of a shard, and whether the member owns it and may work: by its lease and this host's clocks. It
+// takes the shard up, as a reader of Changes does. The name of a shard of Count is its index, in decimal. No round trip.
 func (m *Member) Own(name string) (Shard, bool) {
 	if m == nil || m.group == nil {
 		return Shard{}, false
 	}
 	m.mu.Lock()
+	m.mu.reader.owns = true
 	g := m.mu.grants[name]
 	isWorking := g != nil && g.state <= working
 	if isWorking {

@@ -95,7 +95,9 @@ func (ms *membership) live(r joinReply, sent clock.Instant, of settings) {
 	}, r.life, sent)
 	ms.term.Start(sent)
 	m.mu.Lock()
-	ms.known = of.number
+	if of.limit > 0 { // a join cannot say that the member takes nothing: what follows it does, before the first poll
+		ms.known = of.number
+	}
 	if ms.state == joining {
 		ms.state = active
 	}
@@ -224,7 +226,8 @@ func (l *listener) hint() {
 //
 //   - a membership that retires takes nothing more;
 //   - work of an earlier grant of the shard still runs in this process. The shard goes to another member, or comes again;
-//   - the token is not greater than that of an earlier grant, so a server that lost writes or an old reply grants it.
+//   - the token is not greater than that of an earlier grant, so a server that lost writes or an old reply grants it;
+//   - the reader of Changes has not taken up what was granted before.
 func (ms *membership) take(e newsEntry, count int) {
 	m := ms.member
 	m.mu.Lock()
@@ -241,7 +244,7 @@ func (ms *membership) take(e newsEntry, count int) {
 		m.mu.last = max(m.mu.last, e.stamp)
 		ms.releaseLocked(e.name, e.stamp, release{elsewhere: left})
 		return
-	case known != nil, e.stamp <= m.mu.last:
+	case known != nil, e.stamp <= m.mu.last, m.mu.reader.isStuck():
 		m.mu.last = max(m.mu.last, e.stamp)
 		ms.releaseLocked(e.name, e.stamp, release{elsewhere: declinePause})
 		return

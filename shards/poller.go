@@ -197,8 +197,9 @@ func (ms *membership) nextTask(now clock.Instant) (next task, in time.Duration) 
 		return endTask, 0 // nothing is left to send, or the lease of what is left has ended at the server
 	}
 	wanted := [taskCount]bool{
-		leaveTask:    !p.gone && ms.state == retiring && (!p.left || isDone),
-		settingsTask: !p.gone && ms.state == active && ms.known != m.mu.desired.number,
+		leaveTask: !p.gone && ms.state == retiring && (!p.left || isDone),
+		// The limit of what is not taken up falls by its releases, and only after them by the settings: so none that works is asked for.
+		settingsTask: !p.gone && ms.state == active && ms.known != m.mu.desired.number && !(m.mu.reader.isStuck() && len(ms.releases) > 0),
 		pollTask:     !p.gone,
 		syncTask:     !p.gone && ms.state == active && p.names != nil,
 	}
@@ -319,6 +320,7 @@ func (ms *membership) poll(sent clock.Instant) error {
 	}
 	ms.poller.tries[pollTask].due = due
 	ms.handle(p)
+	ms.checkReader(p.count)
 	return nil
 }
 
@@ -416,7 +418,7 @@ func (ms *membership) sendSettings() error {
 	desired := m.mu.desired
 	m.mu.Unlock()
 	reply, gone, err := ms.send(g.publishing(scripts.ShardsSet,
-		ms.number, strconv.Itoa(max(desired.weight, 1)), strconv.Itoa(g.options.Limit), desired.mode(), desired.value))
+		ms.number, strconv.Itoa(max(desired.weight, 1)), strconv.Itoa(desired.limit), desired.mode(), desired.value))
 	isRefused := err != nil && wire.Judge(err) == wire.Final
 	if err != nil && !isRefused || gone {
 		return err

@@ -60,6 +60,13 @@ func (g *grant) event() observe.Event {
 	return e
 }
 
+// unreadEvent returns the event of a grant that was not taken up.
+func (g *grant) unreadEvent() observe.Event {
+	e := g.event()
+	e.Outcome, e.Waited = "unread", e.Held
+	return e
+}
+
 func (g *grant) reportGrantedLocked() {
 	g.reports.granted = clock.Now().Mono()
 	g.membership.member.reports.Granted(g.event())

@@ -67,7 +67,7 @@ type ShardInfo struct {
 type MemberInfo struct {
 	// Value, Label and Session are what the member and its session have set, and the ID of the session.
 	Value, Label, Session string
-	// Weight is 0 if the member pauses.
+	// Weight is 0 if the member pauses. Limit is less than that of the option while the member does not take shards up.
 	Weight, Limit int
 	// Owned is how many shards it owns, those included that it was asked for.
 	Owned int

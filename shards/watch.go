@@ -138,7 +138,8 @@ const (
 
 // Health asks the server for the group, and returns nil if each shard has an owner, or had one less than a lease and
 // 3 s ago, no shard drains for more than a minute, and the server has lost no names. Its error names such shards, the first of each sort. It matches ErrNotHeld
-// if there are shards without an owner, and signalbox.ErrHeld if some are not released. Other errors are those of View.
+// if there are shards without an owner, and signalbox.ErrHeld if some are not released. It also matches ErrNotHeld while a member of
+// this session takes less than its share, since it released shards that it did not take up. Other errors are those of View.
 func (g *Group) Health(ctx context.Context) error {
 	return g.root().Explain("health", g.health(ctx))
 }
@@ -148,7 +149,7 @@ func (g *Group) health(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var free, drains []string
+	free, drains, unread := []string(nil), []string(nil), g.unread()
 	for _, name := range v.Names() {
 		switch o, _ := v.Owner(name); {
 		case o.State == Draining && v.since(o.DrainingSince) > drainsFor:
@@ -161,7 +162,8 @@ func (g *Group) health(ctx context.Context) error {
 	if v.missing > 0 {
 		lost = fmt.Errorf("%w: the server lost the data of the group, and %d names that had no owner: call Sync with all names", errs.ErrNotHeld, v.missing)
 	}
-	return errs.Join(lost, listed(errs.ErrNotHeld, "have no owner", free), listed(errs.ErrHeld, "were asked for and are not released", drains))
+	return errs.Join(lost, listed(errs.ErrNotHeld, "have no owner", free), listed(errs.ErrHeld, "were asked for and are not released", drains),
+		listed(errs.ErrNotHeld, "were released by a member of this session, since no goroutine reads its changes", unread))
 }
 
 // listed returns the error of these shards, or nil for no shards.

@@ -150,6 +150,12 @@ func (b *Base) LogOtherCount(shards, wanted int) {
 	b.Session.Logs.OtherCount(b.labels(), shards, wanted)
 }
 
+// LogUnread logs that a member releases so many shards of which its program has not learnt.
+func (b *Base) LogUnread(shards int) { b.Session.Logs.Unread(b.labels(), shards) }
+
+// LogReadAgain logs that such a member takes its share again.
+func (b *Base) LogReadAgain() { b.Session.Logs.ReadAgain(b.labels()) }
+
 // LogPanic logs a panic of a function of the caller's.
 func (b *Base) LogPanic(cause any, stack []byte) { b.Session.Logs.Panicked(b.labels(), cause, stack) }
 

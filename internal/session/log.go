@@ -43,7 +43,7 @@ const logInterval, maxLogInterval = time.Second, time.Minute
 // events and the first of them. The line is written at the end of that time, or by Close.
 type Logs struct {
 	lost, lostIdle, unconfirmed, slept, failed, panicked eventBatch
-	hooks, retried, otherCount                           eventBatch
+	hooks, retried, otherCount, unread, readAgain        eventBatch
 
 	session *Session
 }
@@ -77,6 +77,8 @@ func (l *Logs) init(s *Session) {
 		&l.panicked:    "signalbox: a function panicked",
 		&l.hooks:       "signalbox: a hook of the observer panicked",
 		&l.otherCount:  "signalbox: a member joined a group that has another count than its set: Resize changes the count, or members that are all made with the other one",
+		&l.unread:      "signalbox: shards were granted, and no goroutine has read a change of the member for a minute: it releases them, and takes no more until one reads",
+		&l.readAgain:   "signalbox: the changes of a member are read again, and it takes its share of the shards",
 		&l.retried:     "signalbox: a Locker cannot lock, and tries again",
 	} {
 		b.session, b.message, b.log = s, message, (*slog.Logger).Warn
@@ -118,13 +120,19 @@ func (l *Logs) OtherCount(labels observe.Labels, shards, wanted int) {
 	l.otherCount.add(labels, "shards", shards, "set", wanted)
 }
 
+// Unread logs that a member releases so many shards of which its program has not learnt.
+func (l *Logs) Unread(labels observe.Labels, shards int) { l.unread.add(labels, "shards", shards) }
+
+// ReadAgain logs that a member takes its share again.
+func (l *Logs) ReadAgain(labels observe.Labels) { l.readAgain.add(labels) }
+
 // Retried logs why a Locker tries again.
 func (l *Logs) Retried(labels observe.Labels, err error) { l.retried.add(labels, "error", err) }
 
 // flush logs the events that are not logged yet. It is called when the timers are closed.
 func (l *Logs) flush() {
 	for _, b := range []*eventBatch{
-		&l.lost, &l.lostIdle, &l.unconfirmed, &l.slept, &l.failed, &l.panicked, &l.hooks, &l.retried, &l.otherCount,
+		&l.lost, &l.lostIdle, &l.unconfirmed, &l.slept, &l.failed, &l.panicked, &l.hooks, &l.retried, &l.otherCount, &l.unread, &l.readAgain,
 	} {
 		b.write()
 	}

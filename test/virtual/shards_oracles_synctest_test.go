@@ -20,6 +20,8 @@ const (
 	mostSilent = shards.DefaultLease + 18*time.Second
 	// mostUnowned is for how long a shard may have no owner if nothing but a death happens.
 	mostUnowned = shards.DefaultLease + 4*time.Second
+	// mostUnread is for how long a reader may leave a shard unread, while the server refuses releases for 30 s.
+	mostUnread = 100 * time.Second
 	// mostUneven is for how long loads may be uneven after the last event.
 	mostUneven = 3 * time.Minute
 	// mostRequests is how many scripts a member calls in ten seconds at most: ten polls a second while no messages arrive, and two
@@ -108,7 +110,24 @@ func (g *randomGroup) hasOwner(name string) bool {
 
 // mayTake reports whether a member may take that shard.
 func (g *randomGroup) mayTakeLocked(m *randomMember, name string) bool {
-	return m.weight > 0 && m.load() < m.limit && time.Now().After(m.barred[name]) && time.Since(m.began) > returnTime && m.faults == 0
+	return m.weight > 0 && m.load() < m.limit && time.Now().After(m.barred[name]) && time.Since(m.began) > returnTime && m.faults == 0 && time.Since(m.pause) > returnTime
+}
+
+// isUnreadLocked reports whether a shard that has no function may wait for the reader of its owner.
+func (g *randomGroup) isUnreadLocked(name string, o shards.ShardInfo) bool {
+	if !slices.ContainsFunc(g.state.members, func(m *randomMember) bool { return m.ID() == o.Session && time.Since(m.pause) < returnTime }) {
+		return false
+	}
+	since, is := g.state.unread[name]
+	if !is {
+		since = time.Now()
+		g.state.unread[name] = since
+	}
+	unread := time.Since(since) < mostUnread
+	if unread && time.Since(since) > time.Minute-2*time.Second {
+		g.counts.add("shard: unread for a minute")
+	}
+	return unread
 }
 
 // watches requires, each second until calm, what is true at all times.
@@ -149,6 +168,11 @@ func (g *randomGroup) watch(ctx context.Context, v *shards.View) {
 		owned[name] = g.hasOwner(name)
 	}
 	g.state.Lock()
+	maps.DeleteFunc(g.state.unread, func(name string, _ time.Time) bool { return owned[name] })
+	for _, name := range all {
+		o, _ := v.Owner(name)
+		owned[name] = owned[name] || g.isUnreadLocked(name, o)
+	}
 	for _, times := range []map[string]time.Time{g.state.unowned, g.state.idle} {
 		maps.DeleteFunc(times, func(name string, _ time.Time) bool { is, known := owned[name]; return is || !known })
 	}
@@ -366,6 +390,9 @@ func (g *randomGroup) comesToRest() {
 	close(g.calm)
 	g.state.Lock()
 	clear(g.state.poison)
+	for _, m := range g.state.all {
+		m.pause = time.Now()
+	}
 	g.state.Unlock()
 	g.heal()
 	time.Sleep(30 * time.Second) // calls and faults of the server end
@@ -589,6 +616,6 @@ func requiredRows() (all []string) {
 	}
 	return append(all,
 		"rest: join", "rest: leave", "rest: crash", "health: must not be nil",
-		"shard: its owners died three times", "shard: begins beside a late function", "shard: begins beside a lost one",
+		"shard: unread for a minute", "shard: its owners died three times", "shard: begins beside a late function", "shard: begins beside a lost one",
 	)
 }

@@ -37,6 +37,7 @@ type randomMember struct {
 	latency time.Duration
 	orders  map[string]chan shardOrder // what the function of a shard is to do
 	barred  map[string]time.Time       // the time until which a shard may not come back
+	pause   time.Time                  // the time until which its reader of Changes reads nothing
 	faults  int                        // how many faults of its wire are not over
 	faultAt time.Time                  // the end of the last one
 	era     int                        // a fault of an earlier one is over
@@ -82,7 +83,8 @@ type randomGroup struct {
 		upsetAt   time.Time             // the last time that something happened by which shards may be without an owner for longer
 		lostAt    time.Time             // the last time that the server lost data, or its clock was set
 		unowned   map[string]time.Time  // the time since which a shard has no owner
-		idle      map[string]time.Time  // the same, while nothing keeps members from taking it
+		unread    map[string]time.Time  // the time since which no reader has taken a shard up
+		idle      map[string]time.Time  // the same as unowned, while nothing keeps members from taking it
 		tokens    map[string]uint64     // the tokens of the owners that were seen last
 		shown     *shards.View          // what Watch has yielded last
 	}
@@ -99,6 +101,7 @@ func newRandomGroup(w *fixture, p *shardPlan, counts *tally) *randomGroup {
 	g := &randomGroup{shardLog: newShardLog(w), plan: p, counts: counts, calm: make(chan struct{})}
 	s := &g.state
 	s.all, s.latest, s.poison = make(map[*shardMember]*randomMember), make(map[string]*ownership), make(map[string]int)
+	s.unread = make(map[string]time.Time)
 	s.unowned, s.idle, s.tokens = make(map[string]time.Time), make(map[string]time.Time), make(map[string]uint64)
 	s.names, s.count = make(map[string]bool), randomShards
 	for n := range randomShards {
@@ -186,20 +189,32 @@ func (g *randomGroup) runByChanges(ctx context.Context, m *randomMember, work fu
 	defer context.AfterFunc(ctx, func() { _ = joined.Leave(context.Background()) })()
 	var functions sync.WaitGroup
 	for c := range joined.Changes() {
-		if c.Kind != shards.Granted {
-			continue
+		if c.Kind == shards.Granted {
+			functions.Go(func() {
+				defer c.Shard.Release()
+				bound := c.Shard.Bind(context.Background())
+				for bound.Err() == nil && !errors.Is(work(bound, c.Shard), errShardWork) {
+					time.Sleep(100 * time.Millisecond)
+				}
+			})
 		}
-		functions.Go(func() {
-			defer c.Shard.Release()
-			bound := c.Shard.Bind(context.Background())
-			for bound.Err() == nil && !errors.Is(work(bound, c.Shard), errShardWork) {
-				time.Sleep(100 * time.Millisecond)
-			}
-		})
+		g.awaitReading(m)
 	}
 	functions.Wait()
 	<-joined.Done()
 	return errors.Join(joined.Err(), ctx.Err())
+}
+
+// awaitReading blocks while the reader of a member reads nothing.
+func (g *randomGroup) awaitReading(m *randomMember) {
+	g.state.Lock()
+	left := time.Until(m.pause)
+	g.state.Unlock()
+	select {
+	case <-time.After(left):
+	case <-g.calm:
+	case <-m.over:
+	}
 }
 
 // work is the function of all shards: it takes an order.
@@ -487,7 +502,7 @@ func shardVerbs() map[string]randomVerb {
 
 func memberVerbs() map[string]randomVerb {
 	return map[string]randomVerb{
-		"join": {10, func(g *randomGroup, s shardStep) string {
+		"join": {8, func(g *randomGroup, s shardStep) string {
 			g.state.Lock()
 			isFull := len(g.state.members) >= mostRandomMembers
 			g.state.Unlock()
@@ -513,6 +528,16 @@ func memberVerbs() map[string]randomVerb {
 			return g.call(s.verb, m.Close)
 		}},
 		"kill": {4, func(g *randomGroup, s shardStep) string { return g.kill(g.takeOne(s)) }},
+		"keep from reading": {2, func(g *randomGroup, s shardStep) string {
+			m, lasts := g.one(s), upTo(s, 4*time.Minute)
+			g.state.Lock()
+			defer g.state.Unlock()
+			if m.joined == nil {
+				return "nothing"
+			}
+			m.pause = time.Now().Add(lasts)
+			return "done"
+		}},
 		"weight": {3, func(g *randomGroup, s shardStep) string {
 			w := s.draw().IntN(4)
 			return g.setMember(s, func(m *randomMember) { m.weight = w }, func(m *shards.Member, ctx context.Context) error { return m.SetWeight(ctx, w) })
