@@ -18,6 +18,10 @@
  * returns before the next tick, and what differs from that is a fault. Only they have a server that becomes empty, or
  * a clock that jumps: the promise for these is that members reach the server in time.
  *
+ * A resize needs no step of its own. Its script asks for every shard and grants none of the new set before no row has an owner, and
+ * a live context is that of the owner at the server; so no two sets have live contexts at once. Limits and bans choose an owner: they
+ * are in spread.pml. The number of moves at once delays a move alone.
+ *
  * Each rule can be dropped, -DDROP=<rule>, and then a run has to find what goes wrong without it.
  */
 
@@ -69,6 +73,15 @@
 #ifndef DRIFT
 #define DRIFT 0       /* PROMPT: how often the server's clock is set forward by a tick */
 #endif
+#ifndef DRAIN
+#define DRAIN 0       /* drains end by force: 1: at any time after the owner has heard that it was asked. PROMPT (N is 1): after so many ticks */
+#endif
+#ifndef HANGS
+#define HANGS 0       /* PROMPT: how many functions that have to stop never return */
+#endif
+#ifndef MOVES
+#define MOVES 0       /* how often shard 0 is moved by hand */
+#endif
 #ifndef CHANGES
 #define CHANGES 0     /* PROMPT: how often a member leaves, or a process comes back */
 #endif
@@ -77,7 +90,7 @@
 #define PAUSE 2       /* PROMPT: ticks in which a new group grants nothing */
 #define RECENT 2       /* PROMPT: ticks after a poll in which a member is granted shards */
 #ifndef STALL
-#define STALL (LIFE + AMNESTY + PAUSE)  /* PROMPT: after the last fault, ticks in which a shard may have no running function */
+#define STALL (LIFE + AMNESTY + PAUSE + DRAIN + (DRAIN > 0))  /* PROMPT: after the last fault, ticks in which a shard may have no running function */
 #endif
 #define EVEN (STALL + 2)                /* PROMPT: ... in which the functions may be spread unevenly */
 
@@ -95,6 +108,9 @@
 #define FORGIVE 11        /* amnesty: after a silence nothing is reaped for a while */
 #define FORGIVE_ONE 12    /* ... also if there is one member besides the caller; not only if there are two */
 #define WAIT_AT_FIRST 13  /* a new group grants nothing for a while */
+#define FORCE 14          /* a drain that takes longer than its limit ends, and its shard is granted to another member */
+#define FROM_HEARING 15   /* the limit counts from a poll that says that the owner has heard; not from the reply that asks it */
+#define HEARD_OF_IT 16    /* a poll names what its sender has heard, so that a late one says nothing of a later request */
 #ifndef DROP
 #define DROP 0
 #endif
@@ -106,6 +122,9 @@
 #define ONLY_IF_IT_LOWERS 22
 #define PROMISES_FIRST 23
 #define NO_PROMISE_TO_THE_DEAD 24
+#define NEXT_TAKER 25
+#define NEXT_SOURCE 26
+#define HAND_STAYS 27
 
 mtype = { JOIN, POLL, RENEW, RELEASE, LEAVE,           /* requests */
           JOINED, OWNS, REQUESTED, NO_NEWS, GONE,            /* replies: its number; news of a shard; no news; no such member */
@@ -130,6 +149,7 @@ typedef Function {
   byte token;
   byte greatest;            /* the greatest token that the process has read under its present number */
   bit slow;                 /* PROMPT: it does not return in this tick */
+  bit hung;                 /* PROMPT: it never returns */
 }
 Function f[P * N];
 #define F(q, s) f[(q) * N + (s)]
@@ -141,10 +161,11 @@ byte recent[I];              /* PROMPT */
 byte joined_by[I] = P;      /* the process and the attempt that a number was given to, so that a join can be repeated */
 bit joined_as[I];
 byte token[N];              /* of the last grant */
+byte heard[N];              /* DRAIN: its owner has heard that it was asked: what is left of the limit, and one */
 byte amnesty; byte pause; byte silence;  /* PROMPT */
 bit exists;
 
-byte faults; byte losses; byte jumps; byte drifts; byte changes;
+byte faults; byte hangs; byte moves; byte losses; byte jumps; byte drifts; byte changes;
 #define LONG 15
 byte calm;                  /* ticks since the last fault or change */
 
@@ -166,10 +187,19 @@ hidden short used;
 #define takes(m) (status[m] == ALIVE && (polled[m] || !kept(POLL_FIRST)) && (!PROMPT || recent[m] > 0))
 #define may_grant (!PROMPT || pause == 0 || !kept(WAIT_AT_FIRST))
 #define on_over(m) recent[m] = 0
+#define has_room(m) 1
+#define banned(r, m) 0
+#define waits(r) 0
+#define has_begun(m) polled[m]
+#define unban(r) skip
+#define on_fit_none(r) skip
 #define on_gone(m) life[m] = 0; polled[m] = 0; recent[m] = 0; joined_by[m] = P; joined_as[m] = 0
 #define on_grant(r, m) granted(r, m)
 #define requested_a_shard reached(1)
 #define turned_over_promise reached(2)
+
+/* PROMPT: drains that are over their limit, before any other work of a script. */
+#define end_drains for (c : 0 .. N-1) { if :: DRAIN && PROMPT && heard[c] == 1 && budget > 0 -> end_drain(c); budget-- :: else fi }
 
 #include "work.pml"
 
@@ -178,6 +208,10 @@ hidden short used;
 /* The context of a function is alive. */
 #define believes(w, r) (F(w, r).state == RUNS && p[w].until > 0)
 #define lease_lost(w, r) (F(w, r).number != p[w].number || p[w].until == 0)
+/* What a poll says that its sender has heard: the token of the shard that it was asked for. The context has ended by then. */
+#define has_heard(w, r) (DRAIN && F(w, r).state == DRAINS && F(w, r).number == p[w].number -> F(w, r).token : 0)
+/* Its drain was ended by force. */
+#define forced(w, r) (DRAIN && F(w, r).state == DRAINS && (owner[r] != F(w, r).number || token[r] != F(w, r).token))
 
 /* Messages that their reader would ignore are not kept. */
 #define known(m) ((m) != NONE && status[m] != ABSENT)
@@ -197,7 +231,7 @@ hidden short used;
 #define clear(i) kind[i] = 0; whose[i] = 0; number[i] = 0; shard[i] = 0; rank[i] = 0; left[i] = 0; late[i] = 0
 
 /* The tokens of shard r that exist, a bit each. */
-#define has_token(i) (kind[i] == RELEASE || kind[i] == OWNS || kind[i] == REQUESTED)
+#define has_token(i) (kind[i] == RELEASE || kind[i] == POLL || kind[i] == OWNS || kind[i] == REQUESTED)
 inline tokens_of(r) {
   used = BIT(token[r]);
   for (a : 0 .. P-1) { used = used | BIT(F(a, r).greatest) | BIT(F(a, r).token) }
@@ -243,7 +277,11 @@ inline forget() {
       if :: !y -> F(x, b).greatest = 0 :: else fi
     }
   }
-  for (a : 0 .. M-1) { if :: kind[a] == JOIN && number[a] != NONE && !known(number[a]) -> number[a] = NONE :: else fi }
+  for (a : 0 .. M-1) {
+    if :: kind[a] == JOIN && number[a] != NONE && !known(number[a]) -> number[a] = NONE :: else fi;
+    if :: kind[a] == POLL && rank[a] > 0 && kept(HEARD_OF_IT) && rank[a] != token[shard[a]] -> rank[a] = 0 :: else fi
+  }
+  for (a : 0 .. N-1) { if :: !requested[a] -> heard[a] = 0 :: else fi }
 }
 
 inline tidy() {
@@ -351,6 +389,16 @@ inline join(w, lost_one, attempt_of) {
   if :: n < I -> put(JOINED, w, n, 0, attempt_of, l) :: else fi
 }
 
+/* A drain has taken longer than its limit: its shard is granted, although its function has not returned. */
+inline end_drain(r) {
+  for (a : 0 .. P-1) {
+    promise("broken: a context has ended before its drain is ended by force\n", !believes(a, r) || F(a, r).token != token[r])
+  }
+  trace("    the drain of shard %d, token %d, is ended by force\n", r, token[r], 0); reached(18);
+  heard[r] = 0; hand_over(r)
+}
+#define hears(r) if :: heard[r] == 0 && kept(FORCE) -> heard[r] = 1 + (PROMPT -> DRAIN : 0) :: else fi
+
 /* News of shard r for member m: what its process does not know yet. A prompt run finds the first shard with news. */
 #define is_news(w, m, r) (owner[r] == m && (token[r] > F(w, r).greatest || F(w, r).state == IDLE || \
   (requested[r] -> F(w, r).state == RUNS : F(w, r).token != token[r])))
@@ -361,6 +409,10 @@ inline poll(w, m, r, c) {
      life[m] = (kept(NEVER_SHORTEN) -> LIFE : c + MARGIN);
      polled[m] = 1; recent[m] = RECENT * PROMPT;
      count(m);
+     if
+     :: t > 0 && owner[r] == m && requested[r] && (token[r] == t || !kept(HEARD_OF_IT)) -> hears(r)
+     :: else
+     fi;
      z = m; y = r; work(z);
      if
      :: PROMPT ->
@@ -370,7 +422,9 @@ inline poll(w, m, r, c) {
      fi;
      if
      :: y < N && owner[y] == m && !requested[y] -> put(OWNS, w, m, y, token[y], c)
-     :: y < N && owner[y] == m && requested[y] -> put(REQUESTED, w, m, y, token[y], c)
+     :: y < N && owner[y] == m && requested[y] ->
+        put(REQUESTED, w, m, y, token[y], c);
+        if :: DRAIN && !kept(FROM_HEARING) -> hears(y) :: else fi
      :: else -> put(NO_NEWS, w, m, 0, 0, c)
      fi
   :: else -> reached(6); put(GONE, w, m, 0, 0, 0)                         /* a member learns that it is over */
@@ -438,8 +492,9 @@ inline begin(w, r, v, m) {
     :: F(q, r).state == IDLE -> skip
     :: q == w && F(q, r).state != IDLE -> promise("broken: one function of a shard in a process\n", F(q, r).state == IDLE)
     :: q != w && F(q, r).state != IDLE ->
-       promise("broken: one function of a shard, unless a lease was lost\n", lease_lost(q, r));
-       reached(9)                                                         /* beside one that lost its lease */
+       promise("broken: one function of a shard, unless a lease was lost or a drain was ended by force\n", \
+         lease_lost(q, r) || forced(q, r));
+       if :: lease_lost(q, r) -> reached(9) :: else -> reached(19) fi     /* beside one that lost its lease, or was ended by force */
     fi;
     promise("broken: tokens rise\n", F(q, r).state == IDLE || F(q, r).token < v)
   }
@@ -513,7 +568,11 @@ inline read(w) {
 inline check() {
   for (z : 0 .. N-1) {
     x = 0;
-    for (a : 0 .. P-1) { if :: believes(a, z) -> x++ :: else fi };
+    for (a : 0 .. P-1) {
+      promise("broken: a live context is that of the owner at the server, unless that came back empty\n", \
+        !believes(a, z) || losses > 0 || (owner[z] == F(a, z).number && token[z] == F(a, z).token));
+      if :: believes(a, z) -> x++ :: else fi
+    }
     promise("broken: one owner\n", x <= 1)
   }
   a = 0
@@ -521,7 +580,7 @@ inline check() {
 
 inline ends_functions(w) {
   for (a : 0 .. N-1) {
-    F(w, a).state = IDLE; F(w, a).number = NONE; F(w, a).token = 0; F(w, a).greatest = 0; F(w, a).slow = 0
+    F(w, a).state = IDLE; F(w, a).number = NONE; F(w, a).token = 0; F(w, a).greatest = 0; F(w, a).slow = 0; F(w, a).hung = 0
   }
 }
 inline starts_joining(w) {
@@ -542,7 +601,12 @@ proctype Runs(byte w) {
   :: d_step { p[w].state == JOINING && room && !p[w].did && steps(w) -> p[w].did = PROMPT;
        trace("process %d joins, lost %d\n", w, p[w].lost, 0); put(JOIN, w, p[w].lost, 0, p[w].attempt, LEASE); tidy() }
   :: d_step { PROMPT && is_in(w) && p[w].until > 0 && room && !p[w].did && steps(w) -> p[w].did = 1;
-       trace("process %d polls, %d left\n", w, p[w].until, 0); put(POLL, w, p[w].number, N, 0, LEASE); tidy() }
+       trace("process %d polls, %d left\n", w, p[w].until, 0); y = has_heard(w, 0); x = (DRAIN -> 0 : N); put(POLL, w, p[w].number, x, y, LEASE);
+       if :: HANGS && p[w].state == LEAVING && status[p[w].number] == ALIVE -> put(LEAVE, w, p[w].number, 0, 0, 0) :: else fi;  /* again */
+       tidy() }
+  :: d_step { moves < MOVES && is_in(w) && status[p[w].number] == ALIVE && owner[0] != NONE && owner[0] != p[w].number && promised[0] != p[w].number ->
+       moves++; if :: PROMPT -> calm = 0 :: else fi; script(NONE); reached(20);
+       trace("shard 0 is moved to process %d by hand\n", w, 0, 0); q = p[w].number; move(0, q); work(NONE); tidy() }
   :: d_step { RENEWS && is_in(w) && p[w].until > 0 && room && (!PROMPT || p[w].did) ->
        trace("process %d renews\n", w, 0, 0); put(RENEW, w, p[w].number, 0, 0, LEASE); tidy() }
   :: d_step { is_in(w) && p[w].until == 0 && steps(w) -> lose(w); tidy() }
@@ -566,8 +630,8 @@ proctype Runs(byte w) {
 proctype Works(byte w; byte r) {
   do
   :: d_step { !PROMPT && is_in(w) && p[w].until > 0 && room -> trace("process %d polls for shard %d\n", w, r, 0);
-       put(POLL, w, p[w].number, r, 0, LEASE); tidy() }
-  :: d_step { F(w, r).state == DRAINS && room && steps(w) ->               /* it returns */
+       y = has_heard(w, r); put(POLL, w, p[w].number, r, y, LEASE); tidy() }
+  :: d_step { F(w, r).state == DRAINS && !F(w, r).hung && room && steps(w) ->               /* it returns */
        trace("process %d: the function of shard %d returns\n", w, r, 0);
        F(w, r).state = IDLE; F(w, r).slow = 0;
        send_release(w, F(w, r).number, r, F(w, r).token);
@@ -578,6 +642,8 @@ proctype Works(byte w; byte r) {
        F(w, r).number = NONE; F(w, r).token = 0; tidy() }
   :: d_step { PROMPT && F(w, r).state == DRAINS && !F(w, r).slow && may_fail -> fault; F(w, r).slow = 1;
        trace("process %d: the function of shard %d hangs\n", w, r, 0) }
+  :: d_step { PROMPT && hangs < HANGS && F(w, r).state == DRAINS && !F(w, r).hung -> hangs++; calm = 0; F(w, r).hung = 1;
+       trace("process %d: the function of shard %d never returns\n", w, r, 0) }
   od
 }
 
@@ -600,10 +666,12 @@ proctype Wire(byte k) {
 
 proctype World() {
   do
+  :: d_step { !PROMPT && heard[0] > 0 -> end_drain(0); work(NONE); tidy() }
+  :: d_step { !PROMPT && N > 1 && heard[N-1] > 0 -> end_drain(N-1); work(NONE); tidy() }
   :: d_step { losses < LOSE && exists -> losses++; calm = 0; reached(15); trace("the server comes back empty\n", 0, 0, 0);
        exists = 0; pause = 0; amnesty = 0; silence = 0;
        for (b : 0 .. I-1) { status[b] = ABSENT; load[b] = 0; on_gone(b) }
-       for (b : 0 .. N-1) { owner[b] = NONE; requested[b] = 0; promised[b] = NONE; token[b] = 0 }
+       for (b : 0 .. N-1) { owner[b] = NONE; requested[b] = 0; promised[b] = NONE; token[b] = 0; heard[b] = 0 }
        tidy() }
   :: d_step { jumps < JUMP && exists -> jumps++; calm = 0; reached(16); trace("the server's clock jumps over all leases\n", 0, 0, 0);
        silence = SILENCE; pause = 0; amnesty = 0;
@@ -618,7 +686,7 @@ proctype World() {
 
 /* PROMPT: what must be done before the next tick. */
 #define on_duty(w) (p[w].state == OUT || p[w].stopped || (p[w].did && (p[w].state == JOINING || p[w].until > 0)))
-#define may_last(w, r) (F(w, r).state != DRAINS || F(w, r).slow || p[w].stopped)
+#define may_last(w, r) (F(w, r).state != DRAINS || F(w, r).slow || F(w, r).hung || p[w].stopped)
 
 #define may_work(w) (p[w].state == IN && !p[w].stopped)
 inline count_running(w, sum) {
@@ -637,11 +705,12 @@ proctype Clock() {
        :: else ->
           if
           :: PROMPT ->
-             y = 0;
-             for (b : 0 .. P-1) { if :: may_work(b) -> y++ :: else fi };
              for (b : 0 .. N-1) {
-               x = 0;
-               for (a : 0 .. P-1) { if :: believes(a, b) -> x = 1 :: else fi };
+               x = 0; y = 0;
+               for (a : 0 .. P-1) {
+                 if :: may_work(a) && !F(a, b).hung -> y++ :: else fi;
+                 if :: believes(a, b) -> x = 1 :: else fi
+               }
                promise("broken: each shard is owned in the end\n", calm < STALL || x || y == 0)
              }
              for (b : 0 .. P-1) {
@@ -658,6 +727,7 @@ proctype Clock() {
           fi;
           lower(amnesty); lower(pause);
           for (b : 0 .. I-1) { lower(life[b]); lower(recent[b]) };
+          for (b : 0 .. N-1) { if :: PROMPT && heard[b] > 1 -> heard[b]-- :: else fi };
           for (b : 0 .. P-1) { lower(p[b].until); p[b].did = 0 };
           for (b : 0 .. P*N-1) { f[b].slow = 0 };
           for (b : 0 .. M-1) { lower(left[b]) };

@@ -11,6 +11,8 @@
  * number of shards that are planned for no living member, or else the sum of load * load / weight. Only a change of members raises
  * them, so a plan never returns without one. When a poll finds nothing to do the plan must be even.
  *
+ * A shard whose drain is ended by force is released here like any other.
+ *
  * Each rule can be dropped, -DDROP=<rule>, and then a run has to find what goes wrong without it.
  */
 
@@ -32,6 +34,15 @@
 #ifndef ELSEWHERE
 #define ELSEWHERE 0   /* how often an owner releases a shard that it was not asked for */
 #endif
+#ifndef LIMIT
+#define LIMIT N       /* the shards that a member takes at most */
+#endif
+#ifndef BANS
+#define BANS 0        /* 1: what an owner releases unasked is kept from it for a while */
+#endif
+#ifndef MOVES
+#define MOVES 0       /* how often shard 0 is moved by hand */
+#endif
 
 /* The rules that can be dropped. */
 #define BY_LOAD 1                 /* shards go to the least load, and are asked of the greatest; no quota of ceil(N / M) decides */
@@ -40,6 +51,11 @@
 #define REQUESTED_ONCE 4       /* a shard that was asked for is taken off its owner's load once */
 #define ONLY_IF_IT_LOWERS 5       /* a shard is asked for only if that lowers the sum */
 #define PROMISES_FIRST 6          /* a promise of the source is turned over before it is asked for a shard */
+#define NEXT_TAKER 7              /* if the best taker may not have a shard, the next one may */
+#define NEXT_SOURCE 8             /* if no taker may have a shard of the source, another member gives */
+#define HAND_STAYS 9              /* a promise that was made by hand is not turned over while its member lives */
+#define PLAN_IN_LIMIT 10          /* a member has its limit by what it is planned for; not by what it owns */
+#define LOOK_AGAIN 11             /* a shard that each taker gave away is looked at again after a while; not only when a ban ends */
 #ifndef DROP
 #define DROP 0
 #endif
@@ -50,10 +66,16 @@ bit silent[I];            /* it was not heard from lately */
 bit ends[I];              /* its end has passed */
 byte miscounts;
 byte elsewhere;
+byte moves;
+byte bans[N];             /* the members that gave it away and do not get it for a while, a bit each */
+byte waiting[N];          /* no taker may have it: FRESH until a while has passed, then OLD if it waits still */
+#define FRESH 1
+#define OLD 2
 
 /* Only the checks know these. */
 byte uncounted;           /* the members that may have a wrong count, a bit each: they have not polled since */
 bit calm;                 /* the last poll found nothing to do, and no member came or went since */
+byte by_hand_to = I;      /* the member that shard 0 was moved to by hand, until it has it */
 #define ANY 15
 byte allowed = ANY;       /* asks that may still follow from the last change of members */
 
@@ -64,10 +86,32 @@ hidden byte plan[N]; hidden byte counted[I]; hidden byte changed; hidden byte sa
 #define ended(n) ends[n]
 #define takes(n) (status[n] == ALIVE && !silent[n])
 #define may_grant 1
-#define on_grant(s, n) skip
-#define on_gone(n) dead[n] = 0; silent[n] = 0; ends[n] = 0
-/* The bound of asks holds for one change alone, of an even group whose living members are all heard. */
-#define change(moves) changed = 1; allowed = (calm && HEAVY == 1 -> (moves) : ANY); calm = 0
+#define owns(s, n) (owner[s] == n && !requested[s])
+#define owned_by(n) (owns(0, n) + (N > 1 && owns(N-1, n)) + (N > 2 && owns(1, n)))
+#define has_room(n) (LIMIT >= N || (kept(PLAN_IN_LIMIT) -> load[n] : owned_by(n)) < LIMIT)
+#define banned(s, n) (BANS && (bans[s] & BIT(n)))
+#define waits(s) waiting[s]
+#define has_begun(n) 1
+#define unban(s) bans[s] = 0; waiting[s] = 0
+#define may_be_granted(s, n) (takes(n) && has_room(n) && !banned(s, n))
+#define fits_one(s) (may_be_granted(s, 0) || may_be_granted(s, 1) || may_be_granted(s, I-1))
+#define on_fit_none(s) \
+  if \
+  :: BANS && bans[s] != 0 -> \
+     promise("broken: a shard waits only if no member may have it\n", !fits_one(s)); \
+     find_taker(N); \
+     if :: taker != NONE -> waiting[s] = FRESH; budget--; reached(7) :: else fi \
+  :: else \
+  fi
+#define end_drains skip
+#define on_grant(s, n) waiting[s] = 0; \
+  promise("broken: a shard that was moved by hand goes to that member\n", \
+    (s) != 0 || by_hand_to == NONE || by_hand_to == n || status[by_hand_to] != ALIVE); \
+  if :: (s) == 0 -> by_hand_to = NONE :: else fi
+#define forget_bans(n) bans[0] = bans[0] & ~BIT(n); bans[N/2] = bans[N/2] & ~BIT(n); bans[N-1] = bans[N-1] & ~BIT(n)
+#define on_gone(n) forget_bans(n); dead[n] = 0; silent[n] = 0; ends[n] = 0
+/* The bound of asks holds for one change alone, of an even group whose living members are all heard. A ban may cost one more. */
+#define change(moves) changed = 1; allowed = (calm && HEAVY == 1 && !BANS -> (moves) : ANY); calm = 0
 #define on_over(n) change(0)
 #define requested_a_shard reached(1); if :: status[source] == ALIVE -> spend :: else fi
 #define turned_over_promise reached(2); if :: status[source] == ALIVE -> spend :: else fi
@@ -84,6 +128,7 @@ inline measure() {
   for (i : 0 .. I-1) {
     x = 0;
     for (a : 0 .. N-1) { if :: planned_for(a) == i -> x++ :: else fi };
+    promise("broken: no member has more than its limit\n", x <= LIMIT);
     sum = sum + x * x * (HEAVY / weight(i))
   }
   for (a : 0 .. N-1) {
@@ -94,6 +139,7 @@ inline measure() {
 }
 
 inline begin() {
+  if :: by_hand_to != NONE && status[by_hand_to] != ALIVE -> by_hand_to = NONE :: else fi;
   measure(); before_unplanned = unplanned; before_sum = sum; changed = 0;
   members = 0; even_part = 0;
   for (a : 0 .. I-1) {
@@ -114,11 +160,15 @@ inline end() {
 
 /* A poll of n has found nothing to do. Then each shard has an owner that can be asked, and the plan is even. */
 #define better_by_a_move(p, q) (status[p] == ALIVE && status[q] == ALIVE && \
-  (2 * counted[q] + 1) * weight(p) < (2 * counted[p] - 1) * weight(q))
+  counted[q] < LIMIT && (2 * counted[q] + 1) * weight(p) < (2 * counted[p] - 1) * weight(q))
+/* p has a shard that may be asked for, and that q may have. */
+#define can_move(s, p, q) (owns(s, p) && !banned(s, q))
+#define movable(p, q) ((!BANS && !MOVES) || can_move(0, p, q) || can_move(N/2, p, q) || can_move(N-1, p, q))
 inline finds_nothing(n) {
   calm = (unplanned == 0);
   for (a : 0 .. N-1) {
-    promise("broken: each shard has an owner in the end\n", owner[a] != NONE && status[owner[a]] != ABSENT)
+    promise("broken: each shard has an owner in the end\n", (owner[a] != NONE -> status[owner[a]] != ABSENT : !fits_one(a) || waiting[a] == FRESH));
+    if :: owner[a] == NONE -> reached(8) :: else fi                     /* no member may have it */
   }
   if
   :: uncounted == 0 ->
@@ -127,7 +177,7 @@ inline finds_nothing(n) {
      for (i : 0 .. I-1) {
        if :: silent[i] && !dead[i] && status[i] == ALIVE -> calm = 0 :: else fi;
        for (a : 0 .. I-1) {
-         promise("broken: the plan is even\n", !better_by_a_move(i, a) || silent[a]);
+         promise("broken: the plan is even\n", !better_by_a_move(i, a) || silent[a] || !movable(i, a));
          if :: better_by_a_move(i, a) -> calm = 0 :: else fi
        }
      }
@@ -183,6 +233,12 @@ proctype Member(byte n) {
   :: d_step { (alive(n) || dead[n]) && !silent[n] && status[n] != OVER -> trace("member %d is silent\n", n, 0, 0);
        silent[n] = 1; if :: !dead[n] -> calm = 0; allowed = ANY :: else fi }
   :: d_step { dead[n] && silent[n] && !ends[n] -> trace("the end of member %d passes\n", n, 0, 0); ends[n] = 1 }
+  :: d_step { moves < MOVES && status[n] == ALIVE && has_room(n) && owner[0] != NONE && promised[0] != n && !owns(0, n) ->
+       trace("shard 0 is moved to member %d by hand\n", n, 0, 0); reached(9);
+       moves++; begin(); change(ANY); by_hand_to = n; move(0, n); end() }
+  :: d_step { BANS && (bans[0] | bans[N/2] | bans[N-1]) & BIT(n) -> trace("the bans of member %d end\n", n, 0, 0);
+       for (a : 0 .. N-1) { if :: bans[a] & BIT(n) -> waiting[a] = 0 :: else fi };
+       forget_bans(n); calm = 0; allowed = ANY }
   :: d_step { miscounts < MISCOUNTS && alive(n) && load[n] > 0 -> trace("the load of member %d is wrong\n", n, 0, 0);
        miscounts++; load[n]--; uncounted = uncounted | BIT(n); calm = 0; allowed = ANY; reached(5) }
   od
@@ -190,10 +246,13 @@ proctype Member(byte n) {
 
 proctype Shard(byte s) {
   do
+  :: d_step { waiting[s] == FRESH -> waiting[s] = (kept(LOOK_AGAIN) -> 0 : OLD); trace("shard %d has waited for a while\n", s, 0, 0) }
   :: d_step { owner[s] != NONE && alive(owner[s]) && requested[s] -> release(s) }
   :: d_step { elsewhere < ELSEWHERE && owner[s] != NONE && alive(owner[s]) && !requested[s] && status[owner[s]] == ALIVE ->
        trace("the function of shard %d wants it elsewhere\n", s, 0, 0);
-       elsewhere++; load[owner[s]]--; begin(); change(ANY); hand_over(s); end(); reached(6) }
+       elsewhere++; load[owner[s]]--; begin(); change(ANY);
+       if :: BANS -> bans[s] = bans[s] | BIT(owner[s]) :: else fi;
+       hand_over(s); end(); reached(6) }
   od
 }
 
