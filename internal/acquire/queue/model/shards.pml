@@ -109,8 +109,8 @@
 #define FORGIVE_ONE 12    /* ... also if there is one member besides the caller; not only if there are two */
 #define WAIT_AT_FIRST 13  /* a new group grants nothing for a while */
 #define FORCE 14          /* a drain that takes longer than its limit ends, and its shard is granted to another member */
-#define FROM_HEARING 15   /* the limit counts from a poll that says that the owner has heard; not from the reply that asks it */
-#define HEARD_OF_IT 16    /* a poll names what its sender has heard, so that a late one says nothing of a later request */
+#define FROM_KNOWING 15   /* the limit counts from a poll that says that the owner has heard; not from the reply that asks it */
+#define KNOWN_BY_TOKEN 16   /* a poll names what its sender has heard, so that a late one says nothing of a later request */
 #ifndef DROP
 #define DROP 0
 #endif
@@ -161,7 +161,7 @@ byte recent[I];              /* PROMPT */
 byte joined_by[I] = P;      /* the process and the attempt that a number was given to, so that a join can be repeated */
 bit joined_as[I];
 byte token[N];              /* of the last grant */
-byte heard[N];              /* DRAIN: its owner has heard that it was asked: what is left of the limit, and one */
+byte limit_left[N];              /* DRAIN: its owner has heard that it was asked: what is left of the limit, and one */
 byte amnesty; byte pause; byte silence;  /* PROMPT */
 bit exists;
 
@@ -199,7 +199,7 @@ hidden short used;
 #define turned_over_promise reached(2)
 
 /* PROMPT: drains that are over their limit, before any other work of a script. */
-#define end_drains for (c : 0 .. N-1) { if :: DRAIN && PROMPT && heard[c] == 1 && budget > 0 -> end_drain(c); budget-- :: else fi }
+#define end_drains for (c : 0 .. N-1) { if :: DRAIN && PROMPT && limit_left[c] == 1 && budget > 0 -> end_drain(c); budget-- :: else fi }
 
 #include "work.pml"
 
@@ -209,7 +209,7 @@ hidden short used;
 #define believes(w, r) (F(w, r).state == RUNS && p[w].until > 0)
 #define lease_lost(w, r) (F(w, r).number != p[w].number || p[w].until == 0)
 /* What a poll says that its sender has heard: the token of the shard that it was asked for. The context has ended by then. */
-#define has_heard(w, r) (DRAIN && F(w, r).state == DRAINS && F(w, r).number == p[w].number -> F(w, r).token : 0)
+#define knows_request(w, r) (DRAIN && F(w, r).state == DRAINS && F(w, r).number == p[w].number -> F(w, r).token : 0)
 /* Its drain was ended by force. */
 #define forced(w, r) (DRAIN && F(w, r).state == DRAINS && (owner[r] != F(w, r).number || token[r] != F(w, r).token))
 
@@ -279,9 +279,9 @@ inline forget() {
   }
   for (a : 0 .. M-1) {
     if :: kind[a] == JOIN && number[a] != NONE && !known(number[a]) -> number[a] = NONE :: else fi;
-    if :: kind[a] == POLL && rank[a] > 0 && kept(HEARD_OF_IT) && rank[a] != token[shard[a]] -> rank[a] = 0 :: else fi
+    if :: kind[a] == POLL && rank[a] > 0 && kept(KNOWN_BY_TOKEN) && rank[a] != token[shard[a]] -> rank[a] = 0 :: else fi
   }
-  for (a : 0 .. N-1) { if :: !requested[a] -> heard[a] = 0 :: else fi }
+  for (a : 0 .. N-1) { if :: !requested[a] -> limit_left[a] = 0 :: else fi }
 }
 
 inline tidy() {
@@ -395,9 +395,9 @@ inline end_drain(r) {
     promise("broken: a context has ended before its drain is ended by force\n", !believes(a, r) || F(a, r).token != token[r])
   }
   trace("    the drain of shard %d, token %d, is ended by force\n", r, token[r], 0); reached(18);
-  heard[r] = 0; hand_over(r)
+  limit_left[r] = 0; hand_over(r)
 }
-#define hears(r) if :: heard[r] == 0 && kept(FORCE) -> heard[r] = 1 + (PROMPT -> DRAIN : 0) :: else fi
+#define begin_limit(r) if :: limit_left[r] == 0 && kept(FORCE) -> limit_left[r] = 1 + (PROMPT -> DRAIN : 0) :: else fi
 
 /* News of shard r for member m: what its process does not know yet. A prompt run finds the first shard with news. */
 #define is_news(w, m, r) (owner[r] == m && (token[r] > F(w, r).greatest || F(w, r).state == IDLE || \
@@ -410,7 +410,7 @@ inline poll(w, m, r, c) {
      polled[m] = 1; recent[m] = RECENT * PROMPT;
      count(m);
      if
-     :: t > 0 && owner[r] == m && requested[r] && (token[r] == t || !kept(HEARD_OF_IT)) -> hears(r)
+     :: t > 0 && owner[r] == m && requested[r] && (token[r] == t || !kept(KNOWN_BY_TOKEN)) -> begin_limit(r)
      :: else
      fi;
      z = m; y = r; work(z);
@@ -424,7 +424,7 @@ inline poll(w, m, r, c) {
      :: y < N && owner[y] == m && !requested[y] -> put(OWNS, w, m, y, token[y], c)
      :: y < N && owner[y] == m && requested[y] ->
         put(REQUESTED, w, m, y, token[y], c);
-        if :: DRAIN && !kept(FROM_HEARING) -> hears(y) :: else fi
+        if :: DRAIN && !kept(FROM_KNOWING) -> begin_limit(y) :: else fi
      :: else -> put(NO_NEWS, w, m, 0, 0, c)
      fi
   :: else -> reached(6); put(GONE, w, m, 0, 0, 0)                         /* a member learns that it is over */
@@ -601,7 +601,7 @@ proctype Runs(byte w) {
   :: d_step { p[w].state == JOINING && room && !p[w].did && steps(w) -> p[w].did = PROMPT;
        trace("process %d joins, lost %d\n", w, p[w].lost, 0); put(JOIN, w, p[w].lost, 0, p[w].attempt, LEASE); tidy() }
   :: d_step { PROMPT && is_in(w) && p[w].until > 0 && room && !p[w].did && steps(w) -> p[w].did = 1;
-       trace("process %d polls, %d left\n", w, p[w].until, 0); y = has_heard(w, 0); x = (DRAIN -> 0 : N); put(POLL, w, p[w].number, x, y, LEASE);
+       trace("process %d polls, %d left\n", w, p[w].until, 0); y = knows_request(w, 0); x = (DRAIN -> 0 : N); put(POLL, w, p[w].number, x, y, LEASE);
        if :: HANGS && p[w].state == LEAVING && status[p[w].number] == ALIVE -> put(LEAVE, w, p[w].number, 0, 0, 0) :: else fi;  /* again */
        tidy() }
   :: d_step { moves < MOVES && is_in(w) && status[p[w].number] == ALIVE && owner[0] != NONE && owner[0] != p[w].number && promised[0] != p[w].number ->
@@ -630,7 +630,7 @@ proctype Runs(byte w) {
 proctype Works(byte w; byte r) {
   do
   :: d_step { !PROMPT && is_in(w) && p[w].until > 0 && room -> trace("process %d polls for shard %d\n", w, r, 0);
-       y = has_heard(w, r); put(POLL, w, p[w].number, r, y, LEASE); tidy() }
+       y = knows_request(w, r); put(POLL, w, p[w].number, r, y, LEASE); tidy() }
   :: d_step { F(w, r).state == DRAINS && !F(w, r).hung && room && steps(w) ->               /* it returns */
        trace("process %d: the function of shard %d returns\n", w, r, 0);
        F(w, r).state = IDLE; F(w, r).slow = 0;
@@ -666,12 +666,12 @@ proctype Wire(byte k) {
 
 proctype World() {
   do
-  :: d_step { !PROMPT && heard[0] > 0 -> end_drain(0); work(NONE); tidy() }
-  :: d_step { !PROMPT && N > 1 && heard[N-1] > 0 -> end_drain(N-1); work(NONE); tidy() }
+  :: d_step { !PROMPT && limit_left[0] > 0 -> end_drain(0); work(NONE); tidy() }
+  :: d_step { !PROMPT && N > 1 && limit_left[N-1] > 0 -> end_drain(N-1); work(NONE); tidy() }
   :: d_step { losses < LOSE && exists -> losses++; calm = 0; reached(15); trace("the server comes back empty\n", 0, 0, 0);
        exists = 0; pause = 0; amnesty = 0; silence = 0;
        for (b : 0 .. I-1) { status[b] = ABSENT; load[b] = 0; on_gone(b) }
-       for (b : 0 .. N-1) { owner[b] = NONE; requested[b] = 0; promised[b] = NONE; token[b] = 0; heard[b] = 0 }
+       for (b : 0 .. N-1) { owner[b] = NONE; requested[b] = 0; promised[b] = NONE; token[b] = 0; limit_left[b] = 0 }
        tidy() }
   :: d_step { jumps < JUMP && exists -> jumps++; calm = 0; reached(16); trace("the server's clock jumps over all leases\n", 0, 0, 0);
        silence = SILENCE; pause = 0; amnesty = 0;
@@ -727,7 +727,7 @@ proctype Clock() {
           fi;
           lower(amnesty); lower(pause);
           for (b : 0 .. I-1) { lower(life[b]); lower(recent[b]) };
-          for (b : 0 .. N-1) { if :: PROMPT && heard[b] > 1 -> heard[b]-- :: else fi };
+          for (b : 0 .. N-1) { if :: PROMPT && limit_left[b] > 1 -> limit_left[b]-- :: else fi };
           for (b : 0 .. P-1) { lower(p[b].until); p[b].did = 0 };
           for (b : 0 .. P*N-1) { f[b].slow = 0 };
           for (b : 0 .. M-1) { lower(left[b]) };
