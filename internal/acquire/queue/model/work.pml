@@ -44,7 +44,7 @@ inline count(n) {
   }
 }
 
-/* Among those that take, may have shard s, and were not tried, the one with the least load after one shard more; NONE if there is none.
+/* Among those that take, may have shard s, and were not tried, the one with the least load after one shard more; NONE if no member is left.
  * Any shard is N. */
 #define after_one_more(n) ((2 * load[n] + 1) * weight(taker))
 #define below_quota(n) (kept(BY_LOAD) || load[n] < even_part)
@@ -162,7 +162,7 @@ inline grant_free() {
 }
 
 /* 3. While a move lowers the greatest load: a promise of the source is turned over, or else the source is asked for a shard. If the
- * taker may have none of them another one may, and if no taker may, another source gives. */
+ * taker is banned from all of them it tries the next taker, and then the next source. */
 #define lowers ((2 * load[taker] + 1) * weight(source) < (2 * load[source] - 1) * weight(taker) + !kept(ONLY_IF_IT_LOWERS))
 #define uneven (status[source] == LEAVES || (kept(BY_LOAD) -> lowers : load[source] > even_part))
 #define helps (source != NONE && taker != NONE && taker != source && (uneven))
