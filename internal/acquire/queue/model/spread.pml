@@ -55,7 +55,7 @@
 #define NEXT_SOURCE 8             /* if no taker may have a shard of the source, another member gives */
 #define HAND_STAYS 9              /* a promise that was made by hand is not turned over while its member lives */
 #define PLAN_IN_LIMIT 10          /* a member has its limit by what it is planned for; not by what it owns */
-#define LOOK_AGAIN 11             /* a shard that each taker gave away is looked at again after a while; not only when a ban ends */
+#define CHECK_AGAIN 11            /* a shard that each taker gave away is checked again after a while; not only when a ban ends */
 #ifndef DROP
 #define DROP 0
 #endif
@@ -246,7 +246,7 @@ proctype Member(byte n) {
 
 proctype Shard(byte s) {
   do
-  :: d_step { waiting[s] == FRESH -> waiting[s] = (kept(LOOK_AGAIN) -> 0 : OLD); trace("shard %d has waited for a while\n", s, 0, 0) }
+  :: d_step { waiting[s] == FRESH -> waiting[s] = (kept(CHECK_AGAIN) -> 0 : OLD); trace("shard %d has waited for a while\n", s, 0, 0) }
   :: d_step { owner[s] != NONE && alive(owner[s]) && requested[s] -> release(s) }
   :: d_step { elsewhere < ELSEWHERE && owner[s] != NONE && alive(owner[s]) && !requested[s] && status[owner[s]] == ALIVE ->
        trace("the function of shard %d wants it elsewhere\n", s, 0, 0);
