@@ -79,7 +79,7 @@ test: redis ## the tests of all modules that need not wait for real time
 .PHONY: test-full
 test-full: redis ## all tests of all modules, under the race detector where there is a C compiler
 	$(call tests,$(RACE) -timeout $(LONGEST))
-	$(if $(RACE),cd test && GOWORK=off $(gotest) -shuffle=on -timeout $(LONGEST) ./virtual)
+	$(if $(RACE),cd test && GOWORK=off $(gotest) -shuffle=on -timeout $(LONGEST) ./virtual ./suite)
 
 .PHONY: race
 race: redis ## the tests of the library, or of its PACKAGES, REPEAT times under the race detector, in a new order
