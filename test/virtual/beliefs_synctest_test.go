@@ -364,6 +364,7 @@ func busy(o *outside, s, other *signalbox.Session) *busySession {
 	}()
 	b.member, err = shards.New(s, "group", shards.Count(2)).Join(o.Context())
 	require.NoError(o, err)
+	go takeUp(b.member)
 	time.Sleep(20 * time.Second)
 	return b
 }
