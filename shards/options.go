@@ -49,7 +49,8 @@ func checkWeight(w int) error {
 	return nil
 }
 
-// Limit sets the greatest number of shards that a member owns. If the limits of all members are less than the
+// Limit sets the greatest number of shards that a member owns. One that was asked for, for a move by hand say, counts no
+// more, though its function may still run when another one begins. If the limits of all members are less than the
 // number of shards, some have no owner: see View.Unowned. n is from 1 to MaxShards, which is the default.
 func Limit(n int) signalbox.LockOption {
 	return session.Option(session.ShardLimit, session.CheckRange("a limit of %d shards", n, 1, MaxShards), func(l *session.LockSettings) {

@@ -66,8 +66,8 @@ func (c *Connector) ClientOf(client rueidis.Client) rueidis.Client {
 	return connectedClient{client, c}
 }
 
-// connectorsOf returns the Connector of a client, and the one below it. If it is not known, these are all in the whole process that have an open connection
-// to one of the client's nodes.
+// connectorsOf returns the Connector of a client, and the one below it. If it is not known, these are all in the whole process that
+// have an open connection to one of the client's nodes.
 func connectorsOf(client rueidis.Client) (found []*Connector) {
 	if own, is := client.(connectedClient); is {
 		if below := own.connector.below.Load(); below != nil {
