@@ -157,6 +157,7 @@ func (r runner) Lock(ctx context.Context) (Hold, error) {
 				select {
 				case <-h.ends:
 				case <-lease.Done():
+				case <-own.Done(): // its caller has given up, and the function of a once ends with none
 				}
 				return nil, errFails
 			})
@@ -164,7 +165,10 @@ func (r runner) Lock(ctx context.Context) (Hold, error) {
 		}()
 		select {
 		case h := <-began:
-			stop()
+			if !stop() {
+				<-ended
+				return nil, ctx.Err()
+			}
 			return h, nil
 		case <-ended:
 			if !errors.Is(err, errFails) {
