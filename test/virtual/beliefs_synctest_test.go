@@ -435,7 +435,9 @@ func TestWhatIsTakenAwayIsNamed(t *testing.T) {
 				}
 				o.restart(func() { o.change(nil) })
 				time.Sleep(20 * time.Second) // with renewals, if one of them was the first to fail
-				require.NoError(f, locked(f.Context(), s))
+				for range 50 {               // a lock is acquired by one of two scripts, and the one that failed first has to succeed
+					require.NoError(f, locked(f.Context(), s))
+				}
 				require.NoError(f, held.Err())
 				requireLines(f, lines.String(), c.says)
 			})
