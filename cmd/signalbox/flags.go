@@ -88,7 +88,6 @@ func plainValueError(wrong *pflag.InvalidValueError) error {
 	return badUsage("%s %q: %s", name, wrong.GetValue(), must)
 }
 
-// dashed returns the name of a flag as it is written.
 // refuseEmptyFlags refuses a flag that was given without text: a variable in its place is not set, and without the flag the command
 // would do something else. The value of a member may be empty.
 func refuseEmptyFlags(flags *pflag.FlagSet) (err error) {
@@ -100,6 +99,7 @@ func refuseEmptyFlags(flags *pflag.FlagSet) (err error) {
 	return err
 }
 
+// dashed returns the name of a flag as it is written.
 func dashed(name string) string {
 	if len(name) == 1 {
 		return "-" + name

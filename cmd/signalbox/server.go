@@ -160,8 +160,8 @@ func (s *serverFlags) dial(ctx context.Context) (*signalbox.Session, error) {
 	return signalbox.DialWith(ctx, client, options...)
 }
 
-// client returns the options of a client of the server. What comes from a file is read anew for each connection, except by itself the
-// password at the sentinels: see dial.
+// client returns the options of a client of the server. Its password is read anew from its file for each connection; for that of the
+// sentinels dial has an option.
 func (s *serverFlags) client() (rueidis.ClientOption, error) {
 	address, err := s.address()
 	if err != nil {

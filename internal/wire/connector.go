@@ -136,23 +136,32 @@ func (c *Connector) Dial(ctx context.Context, addr string, dialer *net.Dialer, c
 		}
 		return nil, err
 	}
-	if translated, is := inner.(*translatedConn); is {
-		recorded, isRecorded := translated.Conn.(*recordedConn)
-		below := translated.Conn
-		if isRecorded {
-			below = recorded.Conn
-		}
-		if made, is := below.(*conn); is { // of another Connector: Tune was called twice
-			c.below.Store(made.endpoint.connector)
-			if !isRecorded {
-				return made, nil
-			}
+	if made, isRecorded := connBelow(inner); made != nil {
+		c.below.Store(made.endpoint.connector)
+		if !isRecorded {
+			return made, nil
 		}
 	}
 	fresh := newConn(inner, e, dialSettings{dialer, config, sentinel}, fault)
 	e.add(fresh)
 	register(fresh)
 	return fresh, nil
+}
+
+// connBelow returns the connection of another Connector that is below inner, as it is if Tune was called twice, or nil. isRecorded says
+// that DialWith records what it receives.
+func connBelow(inner net.Conn) (made *conn, isRecorded bool) {
+	translated, is := inner.(*translatedConn)
+	if !is {
+		return nil, false
+	}
+	below := translated.Conn
+	recorded, isRecorded := below.(*recordedConn)
+	if isRecorded {
+		below = recorded.Conn
+	}
+	made, _ = below.(*conn)
+	return made, isRecorded
 }
 
 // connect makes a connection to the address, with what the files of the configuration say now. fault is why some of them cannot be
