@@ -3,6 +3,7 @@
 package signalbox
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -30,7 +31,7 @@ type Session session.Handle
 func NewSession(client rueidis.Client, options ...SessionOption) *Session {
 	set := collect(options)
 	if set.SentinelCredentials != nil {
-		set.Err = fmt.Errorf("%w: WithSentinelCredentials is for Dial, which makes the client", ErrBadOption)
+		set.Err = cmp.Or(set.Err, fmt.Errorf("%w: WithSentinelCredentials is for Dial, which makes the client", ErrBadOption))
 	}
 	return (*Session)(session.New(client, set, false).Handle())
 }
