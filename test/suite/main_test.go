@@ -3,7 +3,6 @@
 package suite_test
 
 import (
-	"flag"
 	"os"
 	"strings"
 	"testing"
@@ -14,18 +13,11 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
-// underRace says that the race detector is on. The embedded server's interpreter is ten times slower with it, so the cells
-// take their short form.
-var underRace bool
-
 func TestMain(m *testing.M) {
-	if flag.Parse(); underRace {
-		_ = flag.Set("test.short", "true")
-	}
 	// The embedded server makes an interpreter for each script that it runs. With this much memory it is made quickly; a script
 	// that needs more fails.
 	lua.RegistrySize, lua.CallStackSize = 1024, 32
-	redistest.VerifyTestMain(testsInWorlds{m})
+	redistest.VerifyTestMain(redistest.ShortUnderRace(testsInWorlds{m}))
 }
 
 // testsInWorlds runs the tests, and then closes the servers that cells of real worlds share.

@@ -65,3 +65,17 @@ func (p parallelTests) Run() int {
 	}
 	return p.tests.Run()
 }
+
+// ShortUnderRace returns tests that take their short form under the race detector, with which the interpreter of an
+// embedded server is ten times slower. make test-full runs the long form without it.
+func ShortUnderRace(tests Tests) Tests { return shortTests{tests} }
+
+type shortTests struct{ tests Tests }
+
+// Run implements Tests.
+func (s shortTests) Run() int {
+	if flag.Parse(); underRace {
+		_ = flag.Set("test.short", "true")
+	}
+	return s.tests.Run()
+}

@@ -2,6 +2,6 @@
 
 //go:build race
 
-package suite_test
+package redistest
 
-func init() { underRace = true }
+const underRace = true
