@@ -339,13 +339,7 @@ func (o *outside) busy(s, other *signalbox.Session) *busySession {
 		member, err := shards.New(session, "group", group).Join(o.Context())
 		require.NoError(o, err)
 		b.members = append(b.members, member)
-		go func() {
-			for change := range member.Changes() {
-				if change.Kind != shards.Granted {
-					_ = change.Shard.Release()
-				}
-			}
-		}()
+		go locktest.TakeUp(member)
 	}
 	redistest.Await(o, "a ticket", func() bool { return len(o.server.Keys("sb:*:queue")) > 0 })
 	redistest.Await(o, "a term", func() bool { return len(terms) == 1 })

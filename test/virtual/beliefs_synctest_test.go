@@ -24,6 +24,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/election"
+	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/scripts"
 	"github.com/signalbox-go/signalbox/shards"
@@ -364,7 +365,7 @@ func busy(o *outside, s, other *signalbox.Session) *busySession {
 	}()
 	b.member, err = shards.New(s, "group", shards.Count(2)).Join(o.Context())
 	require.NoError(o, err)
-	go takeUp(b.member)
+	go locktest.TakeUp(b.member)
 	time.Sleep(20 * time.Second)
 	return b
 }

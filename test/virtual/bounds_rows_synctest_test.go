@@ -20,6 +20,7 @@ import (
 	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/inspect"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/once"
 	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/redlock"
@@ -146,13 +147,7 @@ func groupUse(b *boundTrial, g *shards.Group, most int) error {
 	if err != nil {
 		return err
 	}
-	go func() {
-		for c := range m.Changes() {
-			if c.Kind != shards.Granted {
-				_ = c.Shard.Release()
-			}
-		}
-	}()
+	go locktest.TakeUp(m)
 	for began := time.Now(); m.Owned() < most && time.Since(began) < time.Minute; {
 		time.Sleep(time.Second)
 	}
@@ -467,13 +462,7 @@ func shardRows() map[string]boundRow {
 			if err != nil {
 				return err
 			}
-			go func() {
-				for c := range m.Changes() {
-					if c.Kind != shards.Granted {
-						_ = c.Shard.Release()
-					}
-				}
-			}()
+			go locktest.TakeUp(m)
 			time.Sleep(boundSpan)
 			err = use(b, m, g)
 			b.watch()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/shards"
 )
 
@@ -19,24 +20,15 @@ func joinsElsewhere(c *callFixture) { joinElsewhere(c, shards.Count(2)) }
 func joinElsewhere(c *callFixture, set shards.Set) {
 	m, err := shards.New(c.other[0], "a", set).Join(context.Background())
 	c.must(err)
-	go takeUp(m)
+	go locktest.TakeUp(m)
 	time.Sleep(5 * time.Second) // its first polls; a new group grants nothing for two seconds
-}
-
-// takeUp takes up what the member is granted, and releases what it is asked for.
-func takeUp(m *shards.Member) {
-	for change := range m.Changes() {
-		if change.Kind != shards.Granted {
-			_ = change.Shard.Release()
-		}
-	}
 }
 
 // joined makes a member of the session under test that owns both shards.
 func joined(c *callFixture) *shards.Member {
 	m, err := newGroup(c).Join(context.Background())
 	c.must(err)
-	go takeUp(m)
+	go locktest.TakeUp(m)
 	time.Sleep(20 * time.Second) // it has its whole lease
 	return m
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/inspect"
+	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/scripts"
 	"github.com/signalbox-go/signalbox/shards"
@@ -205,13 +206,7 @@ func TestSettingsOfAGroupOutliveItsData(t *testing.T) {
 					x.m, err = x.g.Join(w.Context())
 					require.NoError(w, err)
 					var reads sync.WaitGroup
-					reads.Go(func() {
-						for change := range x.m.Changes() {
-							if change.Kind != shards.Granted {
-								_ = change.Shard.Release()
-							}
-						}
-					})
+					reads.Go(func() { locktest.TakeUp(x.m) })
 					x.members = []*shardMember{first, x.log.member(c.set, shardDrain), x.log.member(c.set, shardDrain)}
 					time.Sleep(10 * time.Second)
 					c.change(x)
