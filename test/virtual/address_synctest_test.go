@@ -38,11 +38,7 @@ type movingAddress struct {
 
 // movingAddress starts the second server. The test of the fixture closes it at its end.
 func (f *fixture) movingAddress() *movingAddress {
-	a := &movingAddress{fixture: f, next: miniredis.NewMiniRedis()}
-	a.next.ClockTTL(true)
-	first, err := a.next.Dial() // which makes the server
-	require.NoError(f, err)
-	require.NoError(f, first.Close())
+	a := &movingAddress{fixture: f, next: newEmbedded(f.T)}
 	f.ends = append(f.ends, a.next.Close)
 	return a
 }

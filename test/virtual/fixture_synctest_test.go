@@ -37,17 +37,24 @@ type fixture struct {
 	ends     []func()                 // the functions that the test calls at its end
 }
 
+// newEmbedded returns a server in the process.
+func newEmbedded(t *testing.T) *miniredis.Miniredis {
+	t.Helper()
+	redis := miniredis.NewMiniRedis()
+	redis.ClockTTL(true)
+	first, err := redis.Dial() // which makes the server
+	require.NoError(t, err)
+	require.NoError(t, first.Close())
+	synctest.Wait() // until the server knows that it is closed
+	return redis
+}
+
 // bubble runs a test in virtual time, which begins after the time that tokens count from.
 func bubble(t *testing.T, test func(f *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC)))
-		f := &fixture{T: t, redis: miniredis.NewMiniRedis()}
-		f.redis.ClockTTL(true)
-		first, err := f.redis.Dial() // which makes the server
-		require.NoError(t, err)
-		require.NoError(t, first.Close())
-		synctest.Wait() // until the server knows that it is closed
+		f := &fixture{T: t, redis: newEmbedded(t)}
 		f.redis.Server().SetPreHook(func(_ *server.Peer, command string, _ ...string) bool {
 			if command != "PING" {
 				f.commands.Add(1)

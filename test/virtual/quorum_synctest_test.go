@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/stretchr/testify/require"
 
@@ -40,11 +39,7 @@ func bubbleOf(t *testing.T, n int, test func(r *redlockServers)) {
 		r := &redlockServers{T: t, ahead: make([]time.Duration, n)}
 		defer arrive()
 		for i := range n {
-			f := &fixture{T: t, redis: miniredis.NewMiniRedis()}
-			f.redis.ClockTTL(true)
-			first, err := f.redis.Dial() // which makes the server
-			require.NoError(t, err)
-			require.NoError(t, first.Close())
+			f := &fixture{T: t, redis: newEmbedded(t)}
 			f.redis.Server().SetPreHook(func(_ *server.Peer, command string, _ ...string) bool {
 				if strings.HasPrefix(command, "EVAL") { // not what scripts call, for which the server is locked
 					f.redis.SetTime(time.Now().Add(r.ahead[i]))

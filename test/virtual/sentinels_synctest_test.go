@@ -30,11 +30,7 @@ type watcher struct {
 
 // newWatcher returns a sentinel that names one primary. pongs says that it replies to a PING of anybody.
 func (f *fixture) newWatcher(pongs bool) *watcher {
-	w := &watcher{redis: miniredis.NewMiniRedis()}
-	first, err := w.redis.Dial() // which makes the server
-	require.NoError(f, err)
-	require.NoError(f, first.Close())
-	synctest.Wait()
+	w := &watcher{redis: newEmbedded(f.T)}
 	w.redis.Server().SetPreHook(func(c *server.Peer, command string, args ...string) bool {
 		switch {
 		case command == "SENTINEL" && args[0] == "SENTINELS":
