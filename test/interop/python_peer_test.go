@@ -88,7 +88,7 @@ func startPython(tb testing.TB, addr, folder, verb string, arguments ...string) 
 // says waits for the next line of a process.
 func says(tb testing.TB, process *redistest.Process) string {
 	tb.Helper()
-	release, err := process.ReadLine(3 * redistest.Patience) // Python that starts on a busy machine takes its time
+	release, err := process.ReadLine(redistest.WaitLimit) // Python that starts on a busy machine takes its time
 	require.NoError(tb, err, process.Stderr())
 	return release
 }

@@ -228,7 +228,7 @@ func TestPythonWithNewScriptsHandsOverToGo(t *testing.T) {
 	lock := fair.New(session, "a")
 	lease := locktest.Must(t, lock.Lock)
 	next := startPython(t, server.Addr(), scriptFolder(t, nextScript), "hold", "a", "30")
-	redistest.AwaitFor(t, 3*redistest.Patience, "Python waits", func() bool { return locktest.Tickets(t, server, "a") == 1 })
+	redistest.Await(t, "Python waits", func() bool { return locktest.Tickets(t, server, "a") == 1 })
 	require.NoError(t, lease.Unlock())
 	token := tokenOf(t, says(t, next))
 	require.Greater(t, token, lease.Token())

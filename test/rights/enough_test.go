@@ -145,7 +145,7 @@ func (f *fixture) follow(t *testing.T) {
 	t.Helper()
 	for _, s := range []*signalbox.Session{f.a, f.b} {
 		lock := f.kind.newLock(s, f.kept(), signalbox.WithRenewedLease(life))
-		redistest.AwaitFor(t, 3*redistest.Patience, "a server that grants", func() bool {
+		redistest.Await(t, "a server that grants", func() bool {
 			lease, err := lock.TryLock(locktest.Context(t))
 			return f.secrets.RecordError(err) == nil && f.secrets.RecordError(lease.Unlock()) == nil
 		})

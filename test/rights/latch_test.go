@@ -24,7 +24,7 @@ type latchRounds struct {
 // playRounds takes all that a latch can do, as far as it goes. Where it may not start, the operator does.
 func playRounds(t *testing.T, one, other *signalbox.Session, operator *signalbox.Session, name string) (r latchRounds) {
 	t.Helper()
-	ctx := long(t)
+	ctx := locktest.Context(t)
 	mine, theirs := countdown.New(one, name), countdown.New(other, name)
 	round, err := mine.Start(ctx, 2)
 	if r.start = err; err != nil {

@@ -26,7 +26,7 @@ func (s *servers) permits(t *testing.T, user string) {
 	first := held.Deadline()
 	waits := make(chan error, 1)
 	go func() {
-		lease, err := elsewhere.Acquire(long(t), 3)
+		lease, err := elsewhere.Acquire(locktest.Context(t), 3)
 		if err == nil {
 			err = lease.Unlock()
 		}

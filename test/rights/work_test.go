@@ -29,14 +29,6 @@ func whole() signalbox.SessionOption {
 // later is why these tests take real time.
 const later = "a real server judges rights, and renewals, polls and the end of a subscription need theirs seconds after a call"
 
-// long is a context for calls that wait for what others do.
-func long(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 3*redistest.Patience)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 // fixture is a user with certain rights, two sessions of that user, and locks of one kind that no other fixture has.
 type fixture struct {
 	*servers
@@ -105,7 +97,7 @@ func (f *fixture) work(t *testing.T) map[workStep]error {
 	t.Helper()
 	f.ended = make(map[workStep]error)
 	mine, theirs := f.kind.newLock(f.a, f.plain(), signalbox.WithRenewedLease(life)), f.kind.newLock(f.b, f.plain(), signalbox.WithRenewedLease(life))
-	ctx := long(t)
+	ctx := locktest.Context(t)
 	lease, err := mine.Lock(ctx)
 	if f.receive(lock, err) == nil {
 		again, err := mine.Lock(lease.Enter(ctx))
@@ -133,7 +125,7 @@ func (f *fixture) handOver(t *testing.T, lease signalbox.Lease, theirs testedLoc
 	t.Helper()
 	f.kind.crowd(t, f.servers, f.plain())
 	waited := make(chan [2]error, 1)
-	ctx := long(t)
+	ctx := locktest.Context(t)
 	go func() {
 		second, err := theirs.Lock(ctx)
 		both := [2]error{err}
@@ -181,7 +173,7 @@ func (f *fixture) queued(t *testing.T) bool {
 // take lets the other session take a lock by force.
 func (f *fixture) take(t *testing.T) {
 	t.Helper()
-	ctx := long(t)
+	ctx := locktest.Context(t)
 	lease, err := f.kind.newLock(f.a, f.forced(), signalbox.WithRenewedLease(life)).Lock(ctx)
 	if f.secrets.RecordError(err) != nil {
 		return

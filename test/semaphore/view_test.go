@@ -131,7 +131,7 @@ func start(t *testing.T, server *redistest.Server, capacity int, lease time.Dura
 	t.Helper()
 	p := redistest.Child(t, "workers", urlEnv+"="+server.URL(),
 		fmt.Sprintf("%s=%d", capacityEnv, capacity), fmt.Sprintf("%s=%v", leaseEnv, lease))
-	line, err := p.ReadLine(3 * redistest.Patience)
+	line, err := p.ReadLine(redistest.WaitLimit)
 	require.NoError(t, err, p.Stderr())
 	require.Equal(t, "began", line) // who is stopped in the midst of a Dial fails
 	return p

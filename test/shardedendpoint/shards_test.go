@@ -115,7 +115,7 @@ func TestMembersExcludeEachOtherBehindOneEndpoint(t *testing.T) {
 	redistest.Slow(t, "a router loses messages, and a poll comes a second later")
 	everywhere(t, func(e *shardedEndpoint) {
 		var inside [6]atomic.Int32
-		ctx, cancel := context.WithTimeout(e.Context(), 3*redistest.Patience)
+		ctx, cancel := context.WithTimeout(e.Context(), redistest.WaitLimit)
 		defer cancel()
 		locktest.Together(e, 4, func(i int) error {
 			s := e.session()

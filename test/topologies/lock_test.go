@@ -80,7 +80,7 @@ func TestAnUnlockWakesTheWaiterOfAnotherSession(t *testing.T) {
 		name := f.name()
 		mine, theirs := f.lock(name), f.session()
 		round := 0
-		redistest.AwaitFor(f, 3*redistest.Patience, "a wake-up that no poll explains", func() bool {
+		redistest.Await(f, "a wake-up that no poll explains", func() bool {
 			round++
 			held := f.mustLock(locktest.Context(f), mine)
 			began := time.Now()
