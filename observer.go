@@ -71,9 +71,9 @@ type Observer struct {
 	// that membership has ended.
 	MemberJoined, MemberLeft func(ctx context.Context, e Event)
 	// ShardGranted is called when a member owns a shard, and ShardReleased when its work has stopped. Between them
-	// ShardDraining is called if the work must stop, and ShardSlow if it has not stopped a minute later. ShardSlow
-	// is also called if no goroutine has taken the shard up for a minute, before it is released. The outcome of ShardReleased is
-	// "released" if ShardDraining was not called.
+	// ShardDraining is called if the work must stop, and ShardSlow if it has not stopped a minute later. ShardSlow is
+	// also called if no goroutine has taken the shard up for a minute, before it is released. The outcome of
+	// ShardReleased is "released" if ShardDraining was not called.
 	ShardGranted, ShardDraining, ShardSlow, ShardReleased func(ctx context.Context, e Event)
 	// Names puts the names of locks into events. Without it Event.Name is empty, so that no name becomes the label
 	// of a metric by accident.
@@ -102,16 +102,17 @@ type Event struct {
 	// Shard is the name of the shard, if the observer asked for names.
 	Shard string
 	// Outcome is why a call failed or a lease ended, one of a few words. In Refused: "held" (TryLock), "timeout",
-	// "canceled", "busy", "closed", "refused", "denied", "no_reply", "not_replicated", "wrong_kind", "capacity",
-	// "error". In Lost: "expired" (not renewed in time), "gone" (the server said so: by force, eviction or
-	// deletion), "max_hold", "closed". In MemberLeft and of shards: "left", "closed", "expired", "gone"; of shards also "moved", "removed", "resized", in
-	// ShardSlow "unread" if no goroutine took the shard up, and in ShardReleased "released" if the work ended by itself. Unconfirmed, Polling, and Renewed if it failed, have the words of Refused.
+	// "canceled", "busy", "closed", "refused", "denied", "no_reply", "not_replicated", "wrong_kind", "capacity", "error".
+	// In Lost: "expired" (not renewed in time), "gone" (the server said so: by force, eviction or deletion), "max_hold",
+	// "closed". In MemberLeft and of shards: "left", "closed", "expired", "gone"; of shards also "moved", "removed",
+	// "resized", in ShardSlow "unread" if no goroutine took the shard up, and in ShardReleased "released" if the work
+	// ended by itself. Unconfirmed, Polling, and Renewed if it failed, have the words of Refused.
 	Outcome string
 	// Err is the error that Outcome stands for. It may have the lock's name in its text.
 	Err error
-	// Waited is how long the call waited: in Acquired, Refused and after; in MemberJoined how long the member tried to join, in
-	// ShardSlow and ShardReleased how long the work needed to stop, and of a shard
-	// that no goroutine took up how long it was owned.
+	// Waited is how long the call waited: in Acquired, Refused and after; in MemberJoined how long the member tried to
+	// join, in ShardSlow and ShardReleased how long the work needed to stop, and of a shard that no goroutine took up how
+	// long it was owned.
 	Waited time.Duration
 	// Held is how long the lease was held: in Released, Lost, Unconfirmed, MemberLeft and ShardReleased.
 	Held time.Duration

@@ -48,10 +48,10 @@ func WithOnClose(f func()) SessionOption {
 	}
 }
 
-// WithSentinelCredentials lets Dial and DialWith call f for each new connection to a sentinel, in place of the user and the password in the
-// URL or the options. So the sentinels' password can be rotated while the session lives: open connections stay, and new ones get
-// what f returns then. f is called as AuthCredentialsFn is, see Tune; that function is for the servers alone. If a sentinel
-// refuses the client, the log says so, once, and once when it is accepted again.
+// WithSentinelCredentials lets Dial and DialWith call f for each new connection to a sentinel, in place of the user and
+// the password in the URL or the options. So the sentinels' password can be rotated while the session lives: open
+// connections stay, and new ones get what f returns then. f is called as AuthCredentialsFn is, see Tune; that function is
+// for the servers alone. If a sentinel refuses the client, the log says so, once, and once when it is accepted again.
 //
 // Without sentinels, and in NewSession, whose client exists already, the option is ErrBadOption.
 func WithSentinelCredentials(f func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error)) SessionOption {

@@ -44,12 +44,12 @@ type Change struct {
 	Kind  ChangeKind
 }
 
-// Changes yields the changes of what the member owns, in order, until the member has left and all its shards are released. A
-// shard that the reader has not got yet, and that was asked for or lost meanwhile, is left out: it is released at once.
-// For one ownership there is a Granted, and then one Wanted or Lost at most. A slow reader delays nothing but
-// itself. If it reads nothing for a minute, the shards that it has not got yet are released, and the member takes no others for
-// them until it has read all changes; then it takes up its share again, within some seconds. So do no work on the goroutine that reads. A
-// program that calls Own alone needs no reader.
+// Changes yields the changes of what the member owns, in order, until the member has left and all its shards are
+// released. A shard that the reader has not got yet, and that was asked for or lost meanwhile, is left out: it is
+// released at once. For one ownership there is a Granted, and then one Wanted or Lost at most. A slow reader delays
+// nothing but itself. If it reads nothing for a minute, the shards that it has not got yet are released, and the member
+// takes no others for them until it has read all changes; then it takes up its share again, within some seconds. So do no
+// work on the goroutine that reads. A program that calls Own alone needs no reader.
 //
 // One goroutine at a time may read. A second loop continues where the first one stopped.
 func (m *Member) Changes() iter.Seq[Change] {

@@ -107,8 +107,9 @@ func (w *Wait) LastError() error {
 	return w.lastErr
 }
 
-// polledHeld records what a poll found: the lock is held for left at the longest, or the poll failed with err. If WakeAfter was called
-// while the poll was under way, its wake-up stays: the try that it is for may have acquired the lock that the poll found held.
+// polledHeld records what a poll found: the lock is held for left at the longest, or the poll failed with err. If
+// WakeAfter was called while the poll was under way, its wake-up stays: the try that it is for may have acquired the lock
+// that the poll found held.
 func (w *Wait) polledHeld(left time.Duration, err error) {
 	w.d.mu.Lock()
 	defer w.d.mu.Unlock()

@@ -149,8 +149,8 @@ func (t *Term) Init(k *Keeper, owner Owner, config Config, life time.Duration, s
 	t.deadline.Store(clock.Deadline(sent, life))
 }
 
-// Start begins the keeping of the term, whose life counts from sent according to Init, unless it has ended since. sent may be long ago: a
-// grant that was handed over was paid for by an earlier request.
+// Start begins the keeping of the term, whose life counts from sent according to Init, unless it has ended since. sent
+// may be long ago: a grant that was handed over was paid for by an earlier request.
 func (t *Term) Start(sent clock.Instant) {
 	now := clock.Now()
 	t.mu.Lock()

@@ -32,8 +32,8 @@ type credentials struct {
 	limit    time.Duration
 }
 
-// fetch returns the credentials for a connection to an address. It holds no lock while it calls the program's function. It ends with ctx,
-// and after the limit. Its error is a reason why a connection could not be made: nothing was sent.
+// fetch returns the credentials for a connection to an address. It holds no lock while it calls the program's function.
+// It ends with ctx, and after the limit. Its error is a reason why a connection could not be made: nothing was sent.
 func (c *credentials) fetch(ctx context.Context, at net.Addr) (rueidis.AuthCredentials, error) {
 	if c.function == nil {
 		return c.fixed, nil
@@ -67,9 +67,9 @@ func (a connAddr) Network() string { return a.conn.current().RemoteAddr().Networ
 // String implements net.Addr.
 func (a connAddr) String() string { return addressOf(a.conn.current()) }
 
-// SetCredentials lets the function of o be called for connections of c to servers alone, and ofSentinels for those to sentinels. The client
-// has one function for both, and would log in at sentinels as the user of the servers. Either may be nil: then the user and the
-// password in o are used. Call it before the first connection is made.
+// SetCredentials lets the function of o be called for connections of c to servers alone, and ofSentinels for those to
+// sentinels. The client has one function for both, and would log in at sentinels as the user of the servers. Either may
+// be nil: then the user and the password in o are used. Call it before the first connection is made.
 func (c *Connector) SetCredentials(o *rueidis.ClientOption, ofSentinels CredentialsFunc) {
 	if o.Sentinel.MasterSet != "" {
 		// The client dials sentinels by a copy of Sentinel.Dialer, and nothing else shows which they are: they may be found

@@ -36,8 +36,8 @@ func (c *Connector) happened(what ConnEvent) { c.lastEvents[what].Store(eventCou
 // EventCount returns how often something has happened in the whole process. It costs less than LastEvent.
 func EventCount(what ConnEvent) uint64 { return eventCounts[what].Load() }
 
-// LastEvent returns a number that is another one after something has happened to the connections of the client. While it is not known
-// by which Connector that connects, any event may be its own.
+// LastEvent returns a number that is another one after something has happened to the connections of the client. While it
+// is not known by which Connector that connects, any event may be its own.
 func LastEvent(what ConnEvent, client rueidis.Client) (last uint64) {
 	connectors := connectorsOf(client)
 	if len(connectors) == 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-go/signalbox/setnx"
 )
 
-// Kind is a row of the table: how a kind is acquired, and what a promise has to know of it. In the most promises a process of this
+// Kind is a row of the table: how a kind is acquired, and what a promise has to know of it. In most promises a process of this
 // kind meets one of its rivals, which is of the same kind unless the row has another.
 type Kind struct {
 	Name  string

@@ -203,8 +203,9 @@ func playShards(t *testing.T, p *shardPlan, counts *tally) {
 	t.Error(text)
 }
 
-// P1, P3, P5, and guarantees 1 to 14: members come, leave, die and lose touch at random, functions return, fail, hang and give shards away, settings and
-// the set change, and the server loses data, memory and time. SIGNALBOX_WALK=123 plays that seed alone, and 123/4,9 two of its steps.
+// P1, P3, P5, and guarantees 1 to 14: members come, leave, die and lose touch at random, functions return, fail, hang and
+// give shards away, settings and the set change, and the server loses data, memory and time. SIGNALBOX_WALK=123 plays
+// that seed alone, and 123/4,9 two of its steps.
 func TestShardsUnderRandomEvents(t *testing.T) {
 	t.Parallel()
 	verbs, counts := randomVerbs(), newTally()
