@@ -86,6 +86,23 @@ func TestPollThatMarksRecallsTheHold(t *testing.T) {
 	require.Empty(t, messages.received())
 }
 
+// P6: an attempt of another kind that has the same name recalls the hold too, and leaves the key as it is.
+func TestOtherKindsRecallTheHold(t *testing.T) {
+	t.Parallel()
+	q, messages := newKept(t, idleMode)
+	unchanged := q.unchanged()
+	r, v := rwlockOf(q.fixture), voterOf(q.fixture)
+	for _, asks := range []func() []any{
+		func() []any { return r.tries(ours, reads) },
+		func() []any { return r.joins(ours, writes) },
+		func() []any { return v.elect(ours, "") },
+	} {
+		require.Equal(t, []any{int64(-2), "l"}, asks())
+		require.Equal(t, recall(theirs), messages.received())
+	}
+	unchanged()
+}
+
 // P6: without the right to the message the waiter queues all the same, and the next renewal says that the key is marked.
 func TestRecallWithoutTheRightIsLeftOut(t *testing.T) {
 	t.Parallel()
