@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"go/ast"
 	"go/importer"
@@ -27,6 +28,8 @@ const golden = "testdata/api.txt"
 
 // unreleased are the folders of modules that are not released.
 const unreleased = "bench examples test tools"
+
+var update = flag.Bool("update", false, "write testdata/api.txt")
 
 // TestTheAPIIsTheGoldenOne compares every exported identifier of every public package, and its type, with
 // the golden file. So a change of the API is seen where it is reviewed.

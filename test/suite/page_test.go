@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package suite_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "write the table into docs/reliability.md")
+
+// docs/reliability.md has the table as it is here.
+func TestThePageHasTheTable(t *testing.T) {
+	t.Parallel()
+	const path, begin, end = "../../docs/reliability.md", "<!-- written by go test ./suite -update: begin -->\n", "<!-- end -->"
+	page, err := os.ReadFile(path)
+	require.NoError(t, err)
+	before, rest, found := strings.Cut(string(page), begin)
+	require.True(t, found, "no %q", begin)
+	got, after, found := strings.Cut(rest, end)
+	require.True(t, found, "no %q", end)
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(before+begin+table()+end+after), 0o600))
+		return
+	}
+	require.Equal(t, table(), got, "cd test && go test ./suite -run %s -update", t.Name())
+}
+
+// table returns the promises in Markdown, with the kinds that do not make each of them.
+func table() string {
+	var b strings.Builder
+	b.WriteString("| promise | what is tried | on real servers too | kinds that do not promise it |\n|---|---|---|---|\n")
+	for _, p := range Promises() {
+		number, tried, _ := strings.Cut(p.Name, "/")
+		real := "yes"
+		if p.Only == virtual {
+			real = ""
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", number, tried, real, p.without())
+	}
+	return b.String()
+}
+
+// without returns the kinds that do not make the promise, by the reasons why.
+func (p Promise) without() string {
+	var reasons []string
+	kinds := make(map[string][]string)
+	for _, k := range Kinds() {
+		why := ""
+		if p.Not != nil {
+			why = p.Not(k)
+		}
+		if why == "" {
+			continue
+		}
+		if !slices.Contains(reasons, why) {
+			reasons = append(reasons, why)
+		}
+		kinds[why] = append(kinds[why], k.Name)
+	}
+	for i, why := range reasons {
+		if len(kinds[why]) > len(Kinds())/2 {
+			reasons[i] = why
+			continue
+		}
+		reasons[i] = strings.Join(kinds[why], ", ") + ": " + why
+	}
+	return strings.Join(reasons, "; ")
+}
