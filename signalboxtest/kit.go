@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/rueidis"
 
 	"github.com/signalbox-go/signalbox"
@@ -82,6 +83,13 @@ func New(tb testing.TB, options ...Option) *Kit {
 	tb.Cleanup(k.close)
 	// What it holds is the test's doing, and no leak.
 	k.own = k.open(signalbox.WithLabel("signalboxtest"), signalbox.WithLogger(slog.New(slog.DiscardHandler))).session
+	k.server.Server().SetPreHook(func(*server.Peer, string, ...string) bool {
+		if k.server.TryLock() { // no command of a script: no key ends while one runs, as on a real server
+			k.server.Unlock()
+			k.server.SetTime(time.Now())
+		}
+		return false
+	})
 	k.ageServer()
 	return k
 }

@@ -377,3 +377,15 @@ func TestNumbersOfTheKitHaveBounds(t *testing.T) {
 		require.Contains(t, fatal(func(f *fakeT) { signalboxtest.New(f).Advance(-1) }), "from 0 to")
 	}
 }
+
+// A script sees one instant, as on a real server: no key ends while it runs.
+func TestNoKeyEndsWhileAScriptRuns(t *testing.T) {
+	t.Parallel()
+	c := signalboxtest.New(t).Client()
+	const script = `redis.call('SET', KEYS[1], 'here', 'PX', 1)
+for _ = 1, 5000 do redis.call('EXISTS', KEYS[1]) end
+return redis.call('EXISTS', KEYS[1])`
+	is, err := c.Do(t.Context(), c.B().Eval().Script(script).Numkeys(1).Key("a").Build()).AsInt64()
+	require.NoError(t, err)
+	require.Equal(t, int64(1), is)
+}

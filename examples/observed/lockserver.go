@@ -5,8 +5,10 @@ package main
 import (
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/rueidis"
 )
 
@@ -33,6 +35,13 @@ func openLockServer() (*lockServer, error) {
 		return nil, fmt.Errorf("start the embedded server: %w", err)
 	}
 	embedded.ClockTTL(true) // keys end by the clock, as on a real server
+	embedded.Server().SetPreHook(func(*server.Peer, string, ...string) bool {
+		if embedded.TryLock() { // no command of a script: no key ends while one runs, as on a real server
+			embedded.Unlock()
+			embedded.SetTime(time.Now())
+		}
+		return false
+	})
 	return &lockServer{
 		greeting: "Using an embedded server, in memory. Name a real one with " + serverVariable + "=redis://host:6379.",
 		// The embedded server knows no client-side caching, and in RESP3 no command beside a subscription.

@@ -64,14 +64,20 @@ func withServer(ctx context.Context, run func(ctx context.Context, url string) e
 	}
 	defer embedded.Close()
 	embedded.ClockTTL(true) // keys end by the clock, as on a real server
-	embedded.Server().SetPreHook(isNoCluster)
+	embedded.Server().SetPreHook(func(peer *server.Peer, command string, _ ...string) bool {
+		if embedded.TryLock() { // no command of a script: no key ends while one runs, as on a real server
+			embedded.Unlock()
+			embedded.SetTime(time.Now())
+		}
+		return isNoCluster(peer, command)
+	})
 	fmt.Println(GreetingEmbedded)
 	// In RESP3 the embedded server refuses commands on a connection that has subscriptions.
 	return run(ctx, "redis://"+embedded.Addr()+"?protocol=2")
 }
 
 // isNoCluster replies to CLUSTER as a single server does. The embedded one would report a cluster of one node.
-func isNoCluster(peer *server.Peer, command string, _ ...string) bool {
+func isNoCluster(peer *server.Peer, command string) bool {
 	if command != "CLUSTER" {
 		return false
 	}
