@@ -74,7 +74,7 @@ quickstart: ## run the first program of the README; needs no server
 
 .PHONY: test
 test: redis ## the tests of all modules that need not wait for real time
-	$(call tests,-short)
+	$(call tests,-short -timeout $(LONGEST))
 
 .PHONY: test-full
 test-full: redis ## all tests of all modules, under the race detector where there is a C compiler
