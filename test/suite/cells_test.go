@@ -36,9 +36,14 @@ type cell struct {
 	world   string
 }
 
-// cells returns the whole table: of virtual time, and of the worlds that SIGNALBOX_WORLDS names.
+// worlds returns virtual time, and the worlds that SIGNALBOX_WORLDS names.
+func worlds() []string {
+	return append([]string{virtual}, strings.Fields(os.Getenv("SIGNALBOX_WORLDS"))...)
+}
+
+// cells returns the whole table.
 func cells() (all []cell) {
-	for _, world := range append([]string{virtual}, strings.Fields(os.Getenv("SIGNALBOX_WORLDS"))...) {
+	for _, world := range worlds() {
 		for _, p := range Promises() {
 			for _, k := range Kinds() {
 				if p.Not != nil && p.Not(k) != "" || p.Only != "" && p.Only != world {

@@ -81,7 +81,7 @@ func inWorld(t *testing.T, name string, test func(w *World)) {
 // open makes the client of the test itself, without faults.
 func (w *World) open() {
 	w.admin = w.client(func(o *rueidis.ClientOption) {
-		o.ClientName, o.DisableCache = adminName, true
+		o.ClientName, o.DisableCache, o.AlwaysRESP2 = adminName, true, true
 		signalbox.Tune(o) // without it a server that is full makes the client panic
 	})
 	w.atEnd(w.admin.Close)
