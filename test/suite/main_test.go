@@ -30,8 +30,7 @@ func (t testsInWorlds) Run() int {
 }
 
 // Each promise holds for each kind in each world.
-func TestPromises(t *testing.T) {
-	t.Parallel()
+func TestPromises(t *testing.T) { //nolint:paralleltest // a cell that has to be alone runs beside no other test either
 	only, ran := os.Getenv("SIGNALBOX_CELL"), false
 	for _, c := range cells() {
 		if !strings.HasPrefix(c.name(), only) {
