@@ -5,15 +5,12 @@ package main
 import (
 	"fmt"
 	"os"
-	"time"
 
 	"github.com/alicebob/miniredis/v2"
-	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/rueidis"
-)
 
-// serverVariable names a real server.
-const serverVariable = "SIGNALBOX_REDIS"
+	"github.com/signalbox-go/signalbox/examples/internal/demo"
+)
 
 // lockServer is the server of the locks: the embedded one, or a real one.
 type lockServer struct {
@@ -23,27 +20,19 @@ type lockServer struct {
 }
 
 func openLockServer() (*lockServer, error) {
-	if url := os.Getenv(serverVariable); url != "" {
+	if url := os.Getenv(demo.ServerVariable); url != "" {
 		option, err := rueidis.ParseURL(url)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", serverVariable, err)
+			return nil, fmt.Errorf("%s: %w", demo.ServerVariable, err)
 		}
-		return &lockServer{greeting: "Using the server that " + serverVariable + " names.", option: option}, nil
+		return &lockServer{greeting: demo.GreetingReal, option: option}, nil
 	}
-	embedded, err := miniredis.Run()
+	embedded, err := demo.StartEmbedded()
 	if err != nil {
-		return nil, fmt.Errorf("start the embedded server: %w", err)
+		return nil, err
 	}
-	embedded.ClockTTL(true) // keys end by the clock, as on a real server
-	embedded.Server().SetPreHook(func(*server.Peer, string, ...string) bool {
-		if embedded.TryLock() { // no command of a script: no key ends while one runs, as on a real server
-			embedded.Unlock()
-			embedded.SetTime(time.Now())
-		}
-		return false
-	})
 	return &lockServer{
-		greeting: "Using an embedded server, in memory. Name a real one with " + serverVariable + "=redis://host:6379.",
+		greeting: demo.GreetingEmbedded,
 		// The embedded server knows no client-side caching, and in RESP3 no command beside a subscription.
 		option:   rueidis.ClientOption{InitAddress: []string{embedded.Addr()}, ForceSingleClient: true, AlwaysRESP2: true},
 		embedded: embedded,

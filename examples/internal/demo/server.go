@@ -58,22 +58,31 @@ func withServer(ctx context.Context, run func(ctx context.Context, url string) e
 		fmt.Println(GreetingReal)
 		return run(ctx, url)
 	}
-	embedded, err := miniredis.Run()
+	embedded, err := StartEmbedded()
 	if err != nil {
-		return fmt.Errorf("start the embedded server: %w", err)
+		return err
 	}
 	defer embedded.Close()
-	embedded.ClockTTL(true) // keys end by the clock, as on a real server
+	fmt.Println(GreetingEmbedded)
+	// In RESP3 the embedded server refuses commands on a connection that has subscriptions.
+	return run(ctx, "redis://"+embedded.Addr()+"?protocol=2")
+}
+
+// StartEmbedded starts a server in memory. As on a real server, keys expire by the clock, and none expires while a script runs.
+func StartEmbedded() (*miniredis.Miniredis, error) {
+	embedded, err := miniredis.Run()
+	if err != nil {
+		return nil, fmt.Errorf("start the embedded server: %w", err)
+	}
+	embedded.ClockTTL(true)
 	embedded.Server().SetPreHook(func(peer *server.Peer, command string, _ ...string) bool {
-		if embedded.TryLock() { // no command of a script: no key ends while one runs, as on a real server
+		if embedded.TryLock() { // a script, which holds the lock, does not call this command
 			embedded.Unlock()
 			embedded.SetTime(time.Now())
 		}
 		return isNoCluster(peer, command)
 	})
-	fmt.Println(GreetingEmbedded)
-	// In RESP3 the embedded server refuses commands on a connection that has subscriptions.
-	return run(ctx, "redis://"+embedded.Addr()+"?protocol=2")
+	return embedded, nil
 }
 
 // isNoCluster replies to CLUSTER as a single server does. The embedded one would report a cluster of one node.
