@@ -91,7 +91,7 @@ func (f *fixture) tryKeys(script *scripts.Script, keys []string, args ...any) (a
 	if f.clock != 0 {
 		shim := clocked
 		if f.isTimed {
-			shim = timed
+			shim = redistest.Timed
 		}
 		text, args = shim+text, append(slices.Clip(args), f.time()...)
 	}

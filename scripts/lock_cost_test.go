@@ -132,7 +132,7 @@ return table.concat(commands, ' ')
 // commands returns what a script asks the server for.
 func (q *queued) commands(script *scripts.Script, keys []string, args ...any) any {
 	q.Helper()
-	reply, err := q.eval(timed+recorded+script.Source+recordedEnd, keys, append(slices.Clip(args), q.time()...)...)
+	reply, err := q.eval(redistest.Timed+recorded+script.Source+recordedEnd, keys, append(slices.Clip(args), q.time()...)...)
 	require.NoError(q, err)
 	return reply
 }

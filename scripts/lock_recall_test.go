@@ -92,12 +92,12 @@ func TestOtherKindsRecallTheHold(t *testing.T) {
 	q, messages := newKept(t, idleMode)
 	unchanged := q.unchanged()
 	r, v := rwlockOf(q.fixture), voterOf(q.fixture)
-	for _, asks := range []func() []any{
+	for _, enter := range []func() []any{
 		func() []any { return r.tries(ours, reads) },
 		func() []any { return r.joins(ours, writes) },
 		func() []any { return v.elect(ours, "") },
 	} {
-		require.Equal(t, []any{int64(-2), "l"}, asks())
+		require.Equal(t, []any{int64(-2), "l"}, enter())
 		require.Equal(t, recall(theirs), messages.received())
 	}
 	unchanged()

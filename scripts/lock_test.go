@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -202,7 +203,7 @@ func TestTokensContinueBehindTheBlockOfALostHold(t *testing.T) {
 			ends(q)
 			q.clock = noon - hour
 			if value := q.value(); strings.HasPrefix(value, "sb1l") && value[61] != '-' {
-				q.server.MustDo(t, "PEXPIREAT", q.key, laterMS+q.clock/1000+keeps.Milliseconds()) // it has ended, by this clock too
+				q.server.MustDo(t, "PEXPIREAT", q.key, redistest.LaterMS+q.clock/1000+keeps.Milliseconds()) // it has ended, by this clock too
 			}
 			stamp := parseStamp(t, q.tries(holdOf("c"))[1])
 			require.Greater(t, stamp, noon+tokens)

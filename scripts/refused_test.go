@@ -65,7 +65,7 @@ func (f *fixture) as(rights ...string) *fixture {
 		}
 		words = append(words, right)
 		if f.isTimed && strings.HasSuffix(right, "pexpire") {
-			words = append(words, right+"at") // see timed
+			words = append(words, right+"at") // see redistest.Timed
 			if !old {
 				words = append(words, "+pexpiretime")
 			}

@@ -378,8 +378,8 @@ func TestNumbersOfTheKitHaveBounds(t *testing.T) {
 	}
 }
 
-// A script sees one instant, as on a real server: no key ends while it runs.
-func TestNoKeyEndsWhileAScriptRuns(t *testing.T) {
+// As on a real server, no key expires while a script runs.
+func TestNoKeyExpiresWhileAScriptRuns(t *testing.T) {
 	t.Parallel()
 	c := signalboxtest.New(t).Client()
 	const script = `redis.call('SET', KEYS[1], 'here', 'PX', 1)

@@ -29,6 +29,14 @@ func only(why string, kinds ...string) func(k Kind) string {
 	}
 }
 
+// reason returns why the kind makes no such promise, "" if it does.
+func (p Promise) reason(k Kind) string {
+	if p.Not == nil {
+		return ""
+	}
+	return p.Not(k)
+}
+
 // cell is a promise of a kind in a world.
 type cell struct {
 	promise Promise
@@ -46,10 +54,9 @@ func cells() (all []cell) {
 	for _, world := range worlds() {
 		for _, p := range Promises() {
 			for _, k := range Kinds() {
-				if p.Not != nil && p.Not(k) != "" || p.Only != "" && p.Only != world {
-					continue
+				if p.reason(k) == "" && (p.Only == "" || p.Only == world) {
+					all = append(all, cell{p, k, world})
 				}
-				all = append(all, cell{p, k, world})
 			}
 		}
 	}

@@ -3,7 +3,7 @@
 package suite_test
 
 import (
-	"flag"
+	_ "embed" // for testdata/defaults
 	"fmt"
 	"os"
 	"path"
@@ -22,25 +22,22 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write what the scripts do into testdata/*.txt")
-
-// The cases of testdata/*.txt are what scripts do: calls, "----", and then what each replied and published, and what keys are left.
-// A blank line parts two cases, and the first line names the promise. The scripts are those of the folder that begins the file's name.
+// A case of testdata/*.txt has calls of scripts, "----", and what the calls returned, published and left behind. A blank line separates
+// two cases. The first line of a case names the promise. The file's name begins with the folder of the scripts.
 //
 //	enter a1 queues=0 life_us=30s
 //	wait 3s
 //	leave a1 used=@5us
 //
-// A call names a script, the attempts for which it is, and what differs from the usual arguments, which testdata/arguments has: a
-// line of arguments is a pattern of scripts, the name of an argument in their headers, and its text. In a text, and in the values of a
-// call, a1 behind a dollar sign is the id of session a's first attempt, a its session, and @5us a stamp after noon; see scene.text.
-// keys=2 sends the first two keys alone, keys=x,y these, and argv=x,y these arguments in place of those of the header. Other lines:
+// A call is a script, the attempts that it is for, and the arguments that differ from testdata/defaults. A line of that file is a pattern
+// of scripts, the name of an argument in their headers, and its value; the last line that matches counts. [call.text] lists what a value
+// may contain. keys=2 sends the first two keys only, keys=x,y these keys, and argv=x,y these arguments. Other lines of a case:
 //
-//	wait 3s                     the clock goes on; keys end
-//	listen grants:$b            a subscription to a channel
-//	do SET holder any-text      a command; its first argument is a key
+//	wait 3s                     advances the clock; keys expire
+//	listen grants:$b            subscribes to a channel
+//	do SET holder any-text      sends a command whose first argument is a key
 //
-// -rewrite writes what is below the dashes. A reviewer reads the difference.
+// -update writes what is below the dashes, for a reviewer of the diff.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.txt")
@@ -55,7 +52,7 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// playFile runs the cases of a file. Under -rewrite it writes the file.
+// playFile runs the cases of a file. Under -update it writes the file.
 func playFile(t *testing.T, world, file string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -69,7 +66,7 @@ func playFile(t *testing.T, world, file string) {
 		t.Run(strings.TrimPrefix(title, "# "), func(t *testing.T) {
 			inWorld(t, world, func(w *World) {
 				got := newScene(w, folder).play(calls)
-				if *rewrite {
+				if *update {
 					cases[i] = calls + "\n----\n" + got
 					return
 				}
@@ -77,7 +74,7 @@ func playFile(t *testing.T, world, file string) {
 			})
 		})
 	}
-	if *rewrite {
+	if *update {
 		require.NoError(t, os.WriteFile(file, []byte(strings.Join(cases, "\n\n")+"\n"), 0o600))
 	}
 }
@@ -85,48 +82,20 @@ func playFile(t *testing.T, world, file string) {
 // noon is where the clock of a scene begins, in microseconds: a time in 2026.
 const noon = 1_780_000_000_000_000
 
-// later is what is added to the end of each key, in milliseconds: the server ends none.
-const later = 315_360_000_000
-
-// clocked goes before a script. Its clock is that of the scene, the last argument, in microseconds; keys end by it, and are deleted
-// when the scene waits.
-const clocked = redistest.KeyEnds + `local server, us = redis, table.remove(ARGV)
-local at = later + math.floor(us / 1000)
-local function run(how, command, key, ...)
-  local args = {...}
-  if command == 'TIME' then
-    return {string.sub(us, 1, -7), string.sub(us, -6)}
-  elseif command == 'PTTL' or command == 'PEXPIRETIME' then
-    local known, ends = pcall(key_ends, key)
-    if known and ends >= 0 then
-      return command == 'PTTL' and ends - at or ends - later
-    end
-  elseif command == 'PEXPIRE' then
-    command, args[1] = 'PEXPIREAT', string.format('%.0f', at + args[1])
-  elseif command == 'SET' and args[2] == 'PX' then
-    args[2], args[3] = 'PXAT', string.format('%.0f', at + args[3])
-  end
-  return server[how](command, key, unpack(args))
-end
-local redis = setmetatable({
-  call = function(...) return run('call', ...) end, pcall = function(...) return run('pcall', ...) end,
-}, {__index = server})
-`
-
-// scene is what one case plays in: keys of its own, and a clock.
+// scene is the keys and the clock of one case.
 type scene struct {
 	*World
 
-	folder string        // of the scripts
-	prefix string        // of all keys and channels
-	clock  time.Duration // since noon
-	beats  int           // heartbeats so far
-	heard  chan string   // messages, in their order
+	folder     string        // the folder of the scripts
+	prefix     string        // the prefix of all keys and channels
+	clock      time.Duration // the time since noon
+	heartbeats int           // the number of heartbeats so far
+	messages   chan string   // the messages in the order of their arrival
 }
 
 func newScene(w *World, folder string) *scene {
 	w.Helper()
-	s := &scene{World: w, folder: folder, prefix: fmt.Sprintf("sb:{%s}:", w.prefix), heard: make(chan string, 1000)}
+	s := &scene{World: w, folder: folder, prefix: fmt.Sprintf("sb:{%s}:", w.prefix), messages: make(chan string, 1000)}
 	s.listen(func(c rueidis.Builder) rueidis.Completed { return c.Psubscribe().Pattern(s.prefix + "*").Build() })
 	return s
 }
@@ -140,7 +109,7 @@ func (s *scene) listen(to func(c rueidis.Builder) rueidis.Completed) {
 	c.SetPubSubHooks(rueidis.PubSubHooks{
 		OnMessage: func(m rueidis.PubSubMessage) {
 			if m.Pattern != "" { // else it is heard twice
-				s.heard <- strings.TrimPrefix(m.Channel, s.prefix) + " " + m.Message
+				s.messages <- strings.TrimPrefix(m.Channel, s.prefix) + " " + m.Message
 			}
 		},
 		OnSubscription: func(rueidis.PubSubSubscription) { confirmed <- struct{}{} },
@@ -150,56 +119,76 @@ func (s *scene) listen(to func(c rueidis.Builder) rueidis.Completed) {
 }
 
 // do sends a command.
-func (s *scene) do(words ...string) (rueidis.RedisMessage, error) {
-	return s.admin.Do(s.Context(), s.admin.B().Arbitrary(words...).Build()).ToMessage()
+func (s *scene) do(words ...any) (any, error) {
+	text := make([]string, len(words))
+	for i, word := range words {
+		text[i] = fmt.Sprint(word)
+	}
+	reply, err := s.admin.Do(s.Context(), s.admin.B().Arbitrary(text...).Build()).ToAny()
+	if rueidis.IsRedisNil(err) {
+		return nil, nil
+	}
+	return reply, err
 }
 
-// play makes the calls of a case, and returns what is to be below its dashes.
+// MustDo sends a command that succeeds.
+func (s *scene) MustDo(tb testing.TB, words ...any) any {
+	tb.Helper()
+	reply, err := s.do(words...)
+	require.NoError(tb, err)
+	return reply
+}
+
+// play runs a case, and returns what is to be below its dashes.
 func (s *scene) play(calls string) string {
-	var said []string
+	var out []string
 	for line := range strings.SplitSeq(calls, "\n") {
 		if line != "" && line[0] != '#' {
-			said = append(said, s.line(line)...)
+			out = append(out, s.line(line)...)
 		}
 	}
-	return strings.Join(append(said, s.state()...), "\n")
+	return strings.Join(append(out, s.state()...), "\n")
 }
 
-// line does what a line says, and returns what came of it.
-func (s *scene) line(line string) (said []string) {
+// line runs a line of a case, and returns what it caused.
+func (s *scene) line(line string) (out []string) {
 	s.Helper()
 	verb, rest, _ := strings.Cut(line, " ")
+	literal := &call{scene: s}
 	switch verb {
 	case "wait":
-		d, err := time.ParseDuration(rest)
-		require.NoError(s, err, line)
-		s.wait(d)
+		s.wait(literal.duration(rest))
 		return nil
 	case "listen":
 		s.listen(func(c rueidis.Builder) rueidis.Completed {
-			return c.Subscribe().Channel(s.prefix + (&call{scene: s}).text(rest)).Build()
+			return c.Subscribe().Channel(s.prefix + literal.text(rest)).Build()
 		})
 		return nil
-	case "do":
-		words := strings.Fields(rest)
-		for i := range words {
-			words[i] = (&call{scene: s}).text(words[i])
-		}
-		words[1] = s.prefix + words[1]
-		reply, err := s.do(words...)
-		return []string{line + " -> " + s.tidy(replied(reply, err))}
 	}
-	reply, err := s.call(line)
-	said = []string{line + " -> " + s.tidy(replied(reply, err))}
-	const end = "the end of what was said"
-	_, err = s.do("PUBLISH", s.prefix+"end", end)
-	require.NoError(s, err)
-	for {
-		m := redistest.Receive(s, "messages", s.heard)
-		if strings.HasSuffix(m, end) {
-			return said
+	var reply any
+	var err error
+	if verb == "do" {
+		var words []any
+		for word := range strings.FieldsSeq(rest) {
+			words = append(words, literal.text(word))
 		}
-		said = append(said, "  told "+s.tidy(m))
+		words[1] = s.prefix + words[1].(string)
+		reply, err = s.do(words...)
+	} else {
+		reply, err = s.call(line)
+	}
+	if err != nil {
+		reply = err
+	}
+	out = []string{line + " -> " + s.tidy(shown(reply))}
+	const end = "the end of the messages"
+	s.MustDo(s, "PUBLISH", s.prefix+"end", end)
+	for {
+		m := redistest.Receive(s, "messages", s.messages)
+		if strings.HasSuffix(m, end) {
+			return out
+		}
+		out = append(out, "  published "+s.tidy(m))
 	}
 }
 
@@ -210,34 +199,36 @@ var field = regexp.MustCompile(`(?m)^-- (KEYS|ARGV)\[(\d+)\]  (\w+)`)
 type call struct {
 	*scene
 
-	script   *scripts.Script // nil in lines that call none
-	attempts []string        // for which it is
-	given    map[string]string
-	used     map[string]bool // what of that went into an argument
+	script   *scripts.Script   // the script, nil for a line that calls none
+	attempts []string          // the attempts that the call names
+	given    map[string]string // the values that the call names
+	used     map[string]bool   // the names of the values that were used
 }
 
 // call runs a script.
-func (s *scene) call(line string) (rueidis.RedisMessage, error) {
+func (s *scene) call(line string) (any, error) {
 	s.Helper()
-	words := strings.Fields(line)
-	c := &call{scene: s, script: scripts.Load(path.Join(s.folder, words[0]), 1), given: make(map[string]string), used: map[string]bool{"keys": true, "argv": true}}
+	verb, rest, _ := strings.Cut(line, " ")
+	c := &call{scene: s, given: make(map[string]string), used: map[string]bool{"keys": true, "argv": true}}
+	c.script = scripts.Load(path.Join(s.folder, verb), 1)
 	if c.script == nil {
-		c.script = scripts.Load(words[0], 1)
+		c.script = scripts.Load(verb, 1)
 	}
 	require.NotNil(s, c.script, "no script for %q", line)
-	for _, word := range words[1:] {
+	for word := range strings.FieldsSeq(rest) {
 		if name, value, ok := strings.Cut(word, "="); ok {
 			c.given[name] = value
 		} else {
 			c.attempts = append(c.attempts, word)
 		}
 	}
-	var keys, args []string
-	_, isWhole := c.given["argv"]
+	var keys []string
+	var args []any
+	argv, replaced := c.given["argv"]
 	for _, m := range field.FindAllStringSubmatch(c.script.Source, -1) {
 		if m[1] == "KEYS" {
 			keys = append(keys, m[3])
-		} else if !isWhole {
+		} else if !replaced {
 			args = append(args, c.argument(m[3]))
 		}
 	}
@@ -248,48 +239,46 @@ func (s *scene) call(line string) (rueidis.RedisMessage, error) {
 			keys = strings.Split(list, ",")
 		}
 	}
-	if isWhole {
-		for value := range strings.SplitSeq(c.given["argv"], ",") {
+	if replaced {
+		for value := range strings.SplitSeq(argv, ",") {
 			args = append(args, c.text(value))
 		}
 	}
 	for name := range c.given {
 		require.True(s, c.used[name], "%s has no %s", c.script.Name, name)
 	}
-	for i := range keys {
-		keys[i] = s.prefix + keys[i]
+	words := []any{"EVAL", redistest.Timed + c.script.Source, len(keys)}
+	for _, key := range keys {
+		words = append(words, s.prefix+key)
 	}
-	text := fmt.Sprintf("local later = %d\n", int64(later)) + clocked + c.script.Source
-	command := append([]string{"EVAL", text, strconv.Itoa(len(keys))}, keys...)
-	return s.do(append(append(command, args...), strconv.FormatInt(noon+s.clock.Microseconds(), 10))...)
+	now := noon + s.clock.Microseconds()
+	return s.do(append(append(words, args...), now/1_000_000, now%1_000_000)...)
 }
 
-// argument returns what the call, or testdata/arguments, says of an argument.
+// argument returns the value of an argument: the one that the call names, or the default.
 func (c *call) argument(name string) string {
 	c.Helper()
 	value, ok := c.given[name]
 	c.used[name] = true
 	if !ok {
-		value, ok = usual(c.script.Name, name)
+		value, ok = defaultOf(c.script.Name, name)
 	}
-	require.True(c, ok, "testdata/arguments has no %s of %s", name, c.script.Name)
+	require.True(c, ok, "testdata/defaults has no %s of %s", name, c.script.Name)
 	return inUnit(name, c.text(value))
 }
 
-// usual returns what an argument of a script is if a call does not name it: the last line of testdata/arguments that fits.
-func usual(script, name string) (value string, ok bool) {
-	for _, line := range arguments() {
-		f := strings.SplitN(line, " ", 3)
-		if fits, _ := path.Match(f[0], script); fits && f[1] == name {
+//go:embed testdata/defaults
+var defaults string
+
+// defaultOf returns the default of an argument of a script.
+func defaultOf(script, name string) (value string, ok bool) {
+	for line := range strings.Lines(defaults) {
+		f := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 3)
+		if matches, _ := path.Match(f[0], script); matches && f[1] == name {
 			value, ok = strings.Join(f[2:], ""), true
 		}
 	}
 	return value, ok
-}
-
-func arguments() []string {
-	text, _ := os.ReadFile("testdata/arguments")
-	return strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
 }
 
 // inUnit writes a length of time in the unit that ends the name of the argument, and a weight in ten digits.
@@ -307,10 +296,10 @@ func inUnit(name, value string) string {
 	return value
 }
 
-// What stands for something longer in a text: in braces, a session or an attempt, and a stamp.
-var short = regexp.MustCompile(`\$\{([a-z]+)([+-]\w+)?(:\w+)?\}|\$([a-z])(\d*)|@(-?[0-9][0-9a-zµ.]*)`)
+// placeholder is what text replaces: a name in braces, a session or an id, a stamp.
+var placeholder = regexp.MustCompile(`\$\{([a-z]+)([+-]\w+)?(:\w+)?\}|\$([a-z])(\d*)|@(-?[0-9][0-9a-zµ.]*)`)
 
-// text replaces what stands for something longer:
+// text returns the value with its placeholders replaced:
 //
 //	$a, $a1                 a session, and the id of its first attempt
 //	@5us                    a stamp after noon
@@ -319,12 +308,12 @@ var short = regexp.MustCompile(`\$\{([a-z]+)([+-]\w+)?(:\w+)?\}|\$([a-z])(\d*)|@
 //	${others}               the attempts behind the first one, without their session
 //	${others:mode}          the same, each with the value of mode behind it
 //	${now}, ${now+3s}       a stamp of the clock, and one after that
-//	${beat}                 the number of one more heartbeat
+//	${heartbeat}            the number of the next heartbeat
 //	${prefix}               of keys and channels
-//	${mode}                 what the call or testdata/arguments says of mode
+//	${mode}                 the argument mode
 func (c *call) text(value string) string {
-	return short.ReplaceAllStringFunc(value, func(m string) string {
-		f := short.FindStringSubmatch(m)
+	return placeholder.ReplaceAllStringFunc(value, func(m string) string {
+		f := placeholder.FindStringSubmatch(m)
 		switch {
 		case f[4] != "":
 			return id(f[4] + f[5])
@@ -352,9 +341,9 @@ func (c *call) text(value string) string {
 				return stamp(c.clock)
 			}
 			return stamp(c.clock + c.duration(f[2][1:]))
-		case "beat":
-			c.beats++
-			return fmt.Sprintf("%012drandom-%d", c.beats, c.beats%10)
+		case "heartbeat":
+			c.heartbeats++
+			return fmt.Sprintf("%012drandom-%d", c.heartbeats, c.heartbeats%10)
 		case "prefix":
 			return c.prefix
 		}
@@ -374,12 +363,12 @@ func (c *call) attempt(i int) string {
 }
 
 // id returns a session for a letter, and the id of an attempt for a letter and a number.
-func id(short string) string {
-	session := strings.Repeat(short[:1], 22)
-	if len(short) == 1 {
+func id(name string) string {
+	session := strings.Repeat(name[:1], 22)
+	if len(name) == 1 {
 		return session
 	}
-	n, _ := strconv.Atoi(short[1:])
+	n, _ := strconv.Atoi(name[1:])
 	return session + fmt.Sprintf("%019d", n)
 }
 
@@ -387,26 +376,26 @@ func stamp(sinceNoon time.Duration) string {
 	return fmt.Sprintf("%016d", noon+sinceNoon.Microseconds())
 }
 
-// What tidy makes short.
+// These are what tidy shortens.
 var (
-	stamps   = regexp.MustCompile(`\d{16}`)
-	holders  = regexp.MustCompile(`([a-z])[a-z]{21}(\d{19})?`)
-	attempts = regexp.MustCompile(`0{16}\d{3}`)
-	beats    = regexp.MustCompile(`(\d{12})random-\d`)
-	errorOf  = regexp.MustCompile(`(?s)^(?:Error |ERR Error |user_script|ERR user_script).*?:\s*\d+:\s*(.*?)(?:\s+script: .*|\s+stack traceback.*)?$`)
+	stamps  = regexp.MustCompile(`\d{16}`)
+	ids     = regexp.MustCompile(`([a-z])[a-z]{21}(\d{19})?`)
+	nths    = regexp.MustCompile(`0{16}\d{3}`)
+	numbers = regexp.MustCompile(`(\d{12})random-\d`)
+	failure = regexp.MustCompile(`(?s)^(?:Error |ERR Error |user_script|ERR user_script).*?:\s*\d+:\s*(.*?)(?:\s+script: .*|\s+stack traceback.*)?$`)
 )
 
-// tidy makes what a server says short: the reverse of text.
+// tidy shortens what a server returns or stores: the reverse of text.
 func (s *scene) tidy(value string) string {
 	value = strings.ReplaceAll(value, s.prefix, "")
-	if m := errorOf.FindStringSubmatch(value); m != nil {
-		value = "ERR " + m[1] // an embedded server has other words around it, and both have a line
+	if m := failure.FindStringSubmatch(value); m != nil {
+		value = "ERR " + m[1] // the words before and after it depend on the server
 	}
-	value = beats.ReplaceAllStringFunc(value, func(m string) string {
+	value = numbers.ReplaceAllStringFunc(value, func(m string) string {
 		n, _ := strconv.Atoi(m[:12])
 		return fmt.Sprintf(" #%d ", n)
 	})
-	value = holders.ReplaceAllStringFunc(value, func(m string) string {
+	value = ids.ReplaceAllStringFunc(value, func(m string) string {
 		if strings.Count(m[:22], m[:1]) < 22 {
 			return m
 		}
@@ -416,7 +405,7 @@ func (s *scene) tidy(value string) string {
 		n, _ := strconv.Atoi(m[22:])
 		return fmt.Sprintf(" %s%d ", m[:1], n)
 	})
-	value = attempts.ReplaceAllStringFunc(value, func(m string) string {
+	value = nths.ReplaceAllStringFunc(value, func(m string) string {
 		n, _ := strconv.Atoi(m)
 		return fmt.Sprintf(" .%d ", n)
 	})
@@ -432,57 +421,47 @@ func (s *scene) tidy(value string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(value, " ]", "]"), " ,", ",")
 }
 
-// replied returns a reply, or an error, as a text.
-func replied(reply rueidis.RedisMessage, err error) string {
-	if rueidis.IsRedisNil(err) || reply.IsNil() {
+// shown returns a reply, or an error, as a text.
+func shown(reply any) string {
+	switch reply := reply.(type) {
+	case nil:
 		return "nil"
-	}
-	if err != nil {
-		return err.Error()
-	}
-	if list, err := reply.ToArray(); err == nil {
-		var all []string
-		for _, each := range list {
-			all = append(all, replied(each, each.Error()))
+	case []any:
+		all := make([]string, len(reply))
+		for i, each := range reply {
+			all[i] = shown(each)
 		}
 		return "[" + strings.Join(all, ", ") + "]"
+	case string:
+		if reply == "" {
+			return "''"
+		}
+		return printable(reply)
 	}
-	if n, err := reply.AsInt64(); err == nil && reply.IsInt64() {
-		return strconv.FormatInt(n, 10)
-	}
-	text, err := reply.ToString()
-	if err != nil {
-		return err.Error()
-	}
-	if text == "" {
-		return "''"
-	}
-	return printable(text)
+	return fmt.Sprint(reply)
 }
 
+// printable escapes what is not printable.
 func printable(text string) string {
 	quoted := strconv.Quote(text)
 	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
 }
 
-// wait lets the clock go on, and ends keys.
+// wait advances the clock, and deletes the keys that have expired.
 func (s *scene) wait(d time.Duration) {
 	s.Helper()
 	s.clock += d
 	for _, key := range s.keys() {
 		if left, ends := s.left(key); ends && left <= 0 {
-			_, err := s.do("DEL", key)
-			require.NoError(s, err)
+			s.MustDo(s, "DEL", key)
 		}
 	}
 }
 
+// keys returns the keys of the scene in their order.
 func (s *scene) keys() []string {
 	s.Helper()
-	reply, err := s.do("KEYS", s.prefix+"*")
-	require.NoError(s, err)
-	keys, err := reply.AsStrSlice()
-	require.NoError(s, err)
+	keys := texts(s.MustDo(s, "KEYS", s.prefix+"*"))
 	slices.Sort(keys)
 	return keys
 }
@@ -490,14 +469,11 @@ func (s *scene) keys() []string {
 // left returns how long a key lives, by the clock of the scene.
 func (s *scene) left(key string) (d time.Duration, ends bool) {
 	s.Helper()
-	reply, err := s.do("EVAL", redistest.KeyEnds+"return key_ends(KEYS[1])", "1", key)
-	require.NoError(s, err)
-	ms, err := reply.AsInt64()
-	require.NoError(s, err)
-	return time.Duration(ms-later-noon/1000)*time.Millisecond - s.clock.Truncate(time.Millisecond), ms >= 0
+	ms := redistest.EndOf(s, s, key)
+	return time.Duration(ms-redistest.LaterMS-noon/1000)*time.Millisecond - s.clock.Truncate(time.Millisecond), ms >= 0
 }
 
-// state returns the keys, in their order, with their lives.
+// state returns a line for each key.
 func (s *scene) state() (lines []string) {
 	s.Helper()
 	for _, key := range s.keys() {
@@ -513,38 +489,48 @@ func (s *scene) state() (lines []string) {
 	return lines
 }
 
-// value returns what a key has.
+// value returns the value of a key.
 func (s *scene) value(key string) string {
 	s.Helper()
-	kind, err := s.do("TYPE", key)
-	require.NoError(s, err)
-	name, err := kind.ToString()
-	require.NoError(s, err)
-	read := map[string][]string{
-		"string": {"GET", key}, "hash": {"HGETALL", key}, "list": {"LRANGE", key, "0", "-1"}, "set": {"SMEMBERS", key},
-		"zset": {"ZRANGE", key, "0", "-1", "WITHSCORES"},
-	}[name]
-	require.NotNil(s, read, "a key of type %s", name)
-	reply, err := s.do(read...)
-	require.NoError(s, err)
-	if name == "string" || name == "list" {
-		return replied(reply, nil)
-	}
-	all, err := reply.AsStrSlice()
-	require.NoError(s, err)
-	size := 2
-	if name == "set" {
-		size = 1
-	}
-	var pairs []string
-	for pair := range slices.Chunk(all, size) {
-		if score, err := strconv.ParseFloat(pair[size-1], 64); err == nil && name == "zset" {
-			pair[1] = strconv.FormatFloat(score, 'f', -1, 64)
+	switch kind := s.MustDo(s, "TYPE", key); kind {
+	case "string":
+		return shown(s.MustDo(s, "GET", key))
+	case "list":
+		return shown(s.MustDo(s, "LRANGE", key, 0, -1))
+	case "set":
+		members := texts(s.MustDo(s, "SMEMBERS", key))
+		slices.Sort(members)
+		return strings.Join(members, "; ")
+	case "hash":
+		fields := pairs(texts(s.MustDo(s, "HGETALL", key)))
+		slices.Sort(fields)
+		return strings.Join(fields, "; ")
+	case "zset":
+		members := texts(s.MustDo(s, "ZRANGE", key, 0, -1, "WITHSCORES"))
+		for i := 1; i < len(members); i += 2 { // servers write large scores in several ways
+			score, err := strconv.ParseFloat(members[i], 64)
+			require.NoError(s, err)
+			members[i] = strconv.FormatFloat(score, 'f', -1, 64)
 		}
-		pairs = append(pairs, printable(strings.Join(pair, ": ")))
+		return strings.Join(pairs(members), "; ")
+	default:
+		require.FailNow(s, "no test reads a key of this type", "%v", kind)
+		return ""
 	}
-	if name != "zset" {
-		slices.Sort(pairs)
+}
+
+// pairs joins each two texts.
+func pairs(all []string) (joined []string) {
+	for pair := range slices.Chunk(all, 2) {
+		joined = append(joined, strings.Join(pair, ": "))
 	}
-	return strings.Join(pairs, "; ")
+	return joined
+}
+
+// texts returns the elements of a reply, printable.
+func texts(reply any) (all []string) {
+	for _, each := range reply.([]any) {
+		all = append(all, printable(each.(string)))
+	}
+	return all
 }

@@ -71,6 +71,51 @@ local function key_ends(key)
 end
 `
 
+// Timed goes before a script whose clock is that of a test, also for the ends of keys. Its last two arguments are the seconds and the
+// microseconds of that clock. All ends are set ten years later, so that the server ends no key.
+//
+//nolint:dupword // blocks of Lua end one behind the other
+const Timed = KeyEnds + `local server, us, seconds = redis, table.remove(ARGV), table.remove(ARGV)
+local later = 315360000000
+local at = later + seconds * 1000 + math.floor(us / 1000)
+local function ends(key)
+  local known, ms = pcall(key_ends, key) -- the user may have no right to ask
+  return known and ms or -1
+end
+local function is_over(key)
+  return ends(key) >= 0 and ends(key) <= at
+end
+local function run(how, command, key, ...)
+  local args = {...}
+  if command == 'TIME' then
+    return {seconds, us}
+  elseif command == 'PTTL' then
+    return pcall(key_ends, key) and (ends(key) < 0 and ends(key) or ends(key) - at) or server[how](command, key)
+  elseif command == 'PEXPIRETIME' then
+    return ends(key) < 0 and ends(key) or ends(key) - later
+  elseif command == 'PEXPIRE' then
+    return server[how]('PEXPIREAT', key, string.format('%.0f', at + args[1]), unpack(args, 2))
+  elseif command == 'SET' and args[2] == 'PX' then
+    return server[how]('SET', key, args[1], 'PXAT', string.format('%.0f', at + args[3]))
+  end
+  local reply = server[how](command, key, ...)
+  if command == 'GET' and is_over(key) then
+    return false
+  elseif command == 'MGET' and not reply['err'] then
+    for n, each in ipairs({key, ...}) do
+      reply[n] = not is_over(each) and reply[n]
+    end
+  end
+  return reply
+end
+local redis = setmetatable({
+  call = function(...) return run('call', ...) end, pcall = function(...) return run('pcall', ...) end,
+}, {__index = server})
+`
+
+// LaterMS is what Timed adds to the end of each key, in milliseconds.
+const LaterMS = 315_360_000_000
+
 // doer is what sends a command.
 type doer interface {
 	MustDo(tb testing.TB, words ...any) any
