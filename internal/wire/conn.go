@@ -157,7 +157,7 @@ func (c *conn) Read(b []byte) (int, error) {
 	}
 	<-c.wrote
 	c.mu.Lock()
-	found := c.countRepliesLocked(b[:n])
+	found, areReplies := c.countRepliesLocked(b[:n])
 	endErr, accepted, fault := c.mu.endErr, c.mu.accepted, c.mu.tlsFault
 	finished := c.mu.draining && endErr == nil && c.idleLocked()
 	if err != nil && endErr == nil {
@@ -165,6 +165,8 @@ func (c *conn) Read(b []byte) (int, error) {
 	}
 	c.mu.Unlock()
 	switch {
+	case !areReplies:
+		n, err, endErr = 0, errNoReply, nil
 	case found != "":
 		c.endpoint.giveUpAll(c, found)
 	case finished:
@@ -180,6 +182,9 @@ func (c *conn) Read(b []byte) (int, error) {
 	}
 	if err != nil {
 		c.endpoint.recordBroken(c, err)
+	}
+	if !areReplies {
+		c.end(err)
 	}
 	return n, err
 }

@@ -7,9 +7,12 @@ import (
 	"crypto/tls"
 	"io"
 	"net"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -71,5 +74,39 @@ func TestConnectionIsReadAfterItWasWritten(t *testing.T) {
 				require.Equal(t, "no", text)
 			}
 		})
+	}
+}
+
+// P10: what is no reply ends its connection. The client would panic at it, or allocate as much memory as it announces.
+func TestWhatIsNoReplyEndsItsConnection(t *testing.T) {
+	t.Parallel()
+	for _, odd := range []string{
+		"+OK\r\n+OK\r\n", "-ERR a\r\n-ERR b\r\n", "$-7\r\n", "*-7\r\n", "%-1\r\n", "|-1\r\n", ">-7\r\n", "$9223372036854775807\r\n", "*9223372036854775807\r\n",
+		"$536870913\r\n", "*16777217\r\n", "*1\r\n*16777217\r\n", "!99999999999\r\n", "HTTP/1.1 400 Bad Request\r\n",
+	} {
+		for _, resp2 := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				f := &fakeServer{reply: welcomes}
+				client := f.client(t, func(o *rueidis.ClientOption) { o.AlwaysRESP2, o.DisableRetry = resp2, true })
+				defer client.Close()
+				get := client.B().Get().Key("a").Build().Pin()
+				require.NoError(t, client.Do(t.Context(), get).Error())
+				before := f.dialCount()
+				f.set(nil, func(request string) string {
+					if strings.Contains(request, "GET") {
+						return odd
+					}
+					return welcomes(request)
+				})
+				err := client.Do(t.Context(), get).Error()
+				for again := 0; err == nil && again < 2; again++ { // the first of two replies may have come by itself
+					err = client.Do(t.Context(), get).Error()
+				}
+				require.Error(t, err, "%q", odd)
+				f.set(nil, welcomes)
+				require.NoError(t, client.Do(t.Context(), get).Error())
+				require.Greater(t, f.dialCount(), before)
+			})
+		}
 	}
 }

@@ -4,6 +4,7 @@ package wire
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"time"
 )
@@ -48,8 +49,13 @@ func (c *conn) noteRequestLocked(word []byte) {
 	}
 }
 
-// countRepliesLocked counts the replies that end in b, and returns why the server is not the one that is wanted, or "".
-func (c *conn) countRepliesLocked(b []byte) (found string) {
+// errNoReply is the reason for which a connection ends whose server does not speak as servers do: another program, or a proxy that
+// is mistaken. Nothing that it says can be believed, and the client panics at it.
+var errNoReply = errors.New("what the server says is no reply to what it was asked: another program is at the address, or a proxy that is broken")
+
+// countRepliesLocked counts the replies that end in b, and returns why the server is not the one that is wanted, or "". It returns
+// false if b has what is no reply: it cannot be read, or more of it came than requests were sent.
+func (c *conn) countRepliesLocked(b []byte) (found string, areReplies bool) {
 	f := &c.mu.replies
 	for len(b) > 0 {
 		isRefusal, value := f.isRefusal(b), b
@@ -79,10 +85,12 @@ func (c *conn) countRepliesLocked(b []byte) (found string) {
 		}
 		f.keepWhole = c.mu.helloAt == c.mu.received+1
 	}
+	// In RESP2 a message looks like a reply.
+	surplus := c.mu.received > c.mu.sent && !c.mu.requests.unreadable && !(c.mu.subscribed && c.speaksRESP2Locked())
 	if c.mu.leaving != nil {
-		return "" // it is known
+		found = "" // it is known
 	}
-	return found
+	return found, !surplus && !f.unreadable
 }
 
 // secretsLocked returns the passwords that were written on the connection.

@@ -7,8 +7,13 @@ import "bytes"
 // maxText bounds what is kept of one value: the reply to HELLO has some 200 bytes, an error fewer.
 const maxText = 1 << 10
 
+// maxString is the length of the longest string that a server has unless it is configured otherwise. maxValues bounds the values
+// inside of one. The client allocates memory for as much as a stream announces.
+const maxString, maxValues = 1 << 29, 1 << 24
+
 // frameScanner finds the ends of the values in a RESP stream, which comes in pieces. It allocates nothing for a value
-// that it does not keep. If it cannot read the stream it sets unreadable, and finds nothing more.
+// that it does not keep. If it cannot read the stream, or the stream announces more than a server has, it sets unreadable, and
+// finds nothing more.
 type frameScanner struct {
 	kind       byte   // the first byte of the value
 	text       []byte // the words of an error, the first word of a request, or the whole value; at most maxText
@@ -128,17 +133,22 @@ func (f *frameScanner) header(line []byte) {
 		}
 	case '$', '=', '!':
 		f.valuesLeft--
-		if n := f.number(line); n >= 0 {
+		if n := f.number(line); n > maxString {
+			f.unreadable = true
+		} else if n >= 0 {
 			f.bytesLeft = n + 2
 			f.keeping = f.keepWhole || first && line[0] == '!' || f.keepWord && len(f.text) == 0
 		}
 	case '*', '~', '>':
 		f.valuesLeft += max(f.number(line), 0) - 1
 	case '%':
-		f.valuesLeft += 2*max(f.number(line), 0) - 1
+		n := f.number(line)
+		f.unreadable = f.unreadable || n < 0 // there is no null of this kind
+		f.valuesLeft += 2*max(n, 0) - 1
 	default: // attributes and streams among them, which no server sends unasked
 		f.unreadable = true
 	}
+	f.unreadable = f.unreadable || f.valuesLeft > maxValues
 }
 
 // number returns the number in a line: -1 or more.
