@@ -79,7 +79,7 @@ import (
 // more than the failover takes.
 func Tune(o *rueidis.ClientOption) { _ = tune(o, wire.GuardedDialer(o), nil) }
 
-// tune is Tune with a dialer; nil is the client's own. It returns what makes the connections.
+// tune is Tune with a dialer. It returns what makes the connections.
 func tune(o *rueidis.ClientOption, dialer wire.DialFunc, ofSentinels wire.CredentialsFunc) *wire.Connector {
 	o.AlwaysPipelining, o.DisableAutoPipelining = true, false
 	o.SendToReplicas, o.ReplicaSelector, o.ReadNodeSelector = nil, nil, nil //nolint:staticcheck // ReplicaSelector is deprecated, and works

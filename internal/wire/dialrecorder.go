@@ -48,11 +48,7 @@ const maxFirst, maxAttempts = 64, 64
 
 // NewDialRecorder returns a DialRecorder for the attempts of the client that is made from o. It keeps o.
 func NewDialRecorder(o *rueidis.ClientOption) *DialRecorder {
-	next := GuardedDialer(o)
-	if next == nil {
-		next = dial
-	}
-	return &DialRecorder{options: o, next: next}
+	return &DialRecorder{options: o, next: GuardedDialer(o)}
 }
 
 // Dial is a DialFunc.

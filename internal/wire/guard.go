@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"reflect"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -26,20 +27,24 @@ func dialerOf(o *rueidis.ClientOption) DialFunc {
 	return o.DialCtxFn
 }
 
-// Dialers and functions for credentials are the service's code. A call of one that hangs or panics costs its attempt to connect:
-// it runs on a goroutine of its own, which ends with it. maxHung bounds these goroutines: if so many calls have not returned, no
-// further one is made.
+// Dialers, functions for credentials, and those of a TLS configuration are the service's code. A call of one that hangs or panics costs
+// its attempt to connect: it runs on a goroutine of its own, which ends with it. maxHung bounds these goroutines: if so many calls have
+// not returned, no further one is made.
 const maxHung = 256
+
+// errorTime is how long after its time the client's own dialer may take to say why it made no connection.
+const errorTime = 100 * time.Millisecond
 
 // boundCalls are the calls of a function of the service.
 type boundCalls struct {
 	what    string
 	running chan struct{} // has an element for each call that has not returned
+	late    time.Duration // how long the end of the context may come before that of a call, whose own error says more
 }
 
 // newBoundCalls returns a boundCalls. most bounds the calls that have not returned.
 func newBoundCalls(what string, most int) *boundCalls {
-	return &boundCalls{what, make(chan struct{}, most)}
+	return &boundCalls{what: what, running: make(chan struct{}, most)}
 }
 
 // within calls a function of the service, and returns what it returns, or an error if it panics or if ctx ends before. What it
@@ -75,6 +80,15 @@ func within[T any](ctx context.Context, f *boundCalls, call func() (T, error), d
 	case r := <-results:
 		return r.value, r.err
 	case <-ctx.Done():
+		late := time.NewTimer(f.late)
+		defer late.Stop()
+		if f.late > 0 {
+			select {
+			case r := <-results:
+				return r.value, r.err
+			case <-late.C:
+			}
+		}
 		go func() {
 			if r := <-results; r.err == nil {
 				discard(r.value)
@@ -84,18 +98,18 @@ func within[T any](ctx context.Context, f *boundCalls, call func() (T, error), d
 	}
 }
 
-// GuardedDialer returns a DialFunc that calls the dialer that o has, or nil.
+// GuardedDialer returns a DialFunc that calls the dialer that o has, or the client's own, which calls functions of o.TLSConfig and
+// o.Dialer.
 //
 //  1. If a TLS configuration is set, a connection without TLS is closed before a byte is written, and is ErrBadOption. The
 //     client itself would write user and password on it.
 //  2. An attempt ends with its context. A connection that comes later is closed.
 //  3. A panic, and a connection that is nil, are errors of the attempt.
 func GuardedDialer(o *rueidis.ClientOption) DialFunc {
-	next := dialerOf(o)
+	next, calls := dialerOf(o), newBoundCalls("the dialer", maxHung)
 	if next == nil {
-		return nil
+		next, calls.what, calls.late = dial, "connecting, or a function of TLSConfig or Dialer,", errorTime
 	}
-	calls := newBoundCalls("the dialer", maxHung)
 	return func(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
 		made, err := within(ctx, calls, func() (net.Conn, error) { return next(ctx, addr, dialer, config) }, closeConn)
 		switch {

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/testing/dialtest"
 )
 
 type (
@@ -129,4 +130,30 @@ func TestCallsForCredentialsAreGuarded(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A function of TLSConfig that panics or hangs costs an attempt, also if the client's own dialer calls it.
+func TestFunctionsOfTLSAreGuarded(t *testing.T) {
+	t.Parallel()
+	server, hangs := dialtest.StartServer(t), make(chan struct{})
+	for says, verify := range map[string]func(){
+		"panicked: at the disco": func() { panic("at the disco") },
+		"did not return in time": func() { <-hangs },
+		"ended its goroutine":    runtime.Goexit,
+		"not verified":           nil,
+	} {
+		config := server.TLSConfig()
+		config.VerifyConnection = func(tls.ConnectionState) error {
+			if verify == nil {
+				return errors.New("not verified")
+			}
+			verify()
+			return nil
+		}
+		_, err := signalbox.DialWith(t.Context(), rueidis.ClientOption{
+			InitAddress: []string{server.Addr(dialtest.ToServer)}, ForceSingleClient: true, TLSConfig: config, Dialer: net.Dialer{Timeout: time.Second / 2},
+		})
+		require.ErrorContains(t, err, says)
+	}
+	close(hangs)
 }
