@@ -120,7 +120,7 @@ func (s *secureServer) serve(conn *tls.Conn) {
 	if conn.ConnectionState().DidResume {
 		how = "short"
 	}
-	_, _ = fmt.Fprintf(conn, "%s by a %s handshake\n", conn.ConnectionState().PeerCertificates[0].Subject.CommonName, how)
+	_, _ = fmt.Fprintf(conn, "+%s by a %s handshake\r\n", conn.ConnectionState().PeerCertificates[0].Subject.CommonName, how)
 	_, _ = conn.Read(make([]byte, 1)) // until the client closes it
 }
 
@@ -140,7 +140,7 @@ func TestFilesOfTheURLAreReadAtEachConnection(t *testing.T) {
 		}
 		return files
 	}
-	const gone, long, short = "gone", "one by a long handshake", "one by a short handshake"
+	const gone, long, short = "gone", "+one by a long handshake", "+one by a short handshake"
 	type step struct {
 		files  map[string]string
 		server string
@@ -150,10 +150,10 @@ func TestFilesOfTheURLAreReadAtEachConnection(t *testing.T) {
 	renewed := with("cert", certificatePEM(two), "key", first.keyPEM(twoKey))
 	for name, steps := range map[string][]step{
 		"unchanged": {{with(), "first", short, nil}},
-		"renewed":   {{renewed, "first", "two by a long handshake", nil}, {renewed, "first", "two by a short handshake", nil}},
+		"renewed":   {{renewed, "first", "+two by a long handshake", nil}, {renewed, "first", "+two by a short handshake", nil}},
 		"half a pair": {
 			{with("cert", certificatePEM(two)), "first", short, nil},
-			{renewed, "first", "two by a long handshake", nil},
+			{renewed, "first", "+two by a long handshake", nil},
 			{with("cert", certificatePEM(two)), "first", "two by a short handshake", nil},
 		},
 		"a file that is being written": {
