@@ -110,7 +110,7 @@ func DialWith(ctx context.Context, o rueidis.ClientOption, options ...SessionOpt
 		return nil, fmt.Errorf("signalbox: dial: %w", explain(ctx, contact, err))
 	}
 	if disagreement := wire.SentinelDisagreement(ctx, o); disagreement != "" { // now: explain would take its attempts for the client's
-		s.Logger().Warn("signalbox: the sentinels name different primaries, and the client believes the first that replies", "primaries", disagreement)
+		s.Warn("signalbox: the sentinels name different primaries, and the client believes the first that replies", "primaries", disagreement)
 	}
 	return (*Session)(s.Handle()), nil
 }

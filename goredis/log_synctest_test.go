@@ -3,8 +3,10 @@
 package goredis
 
 import (
+	"context"
 	"errors"
 	"log/slog"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -29,6 +31,7 @@ func TestFailuresOfAProviderAreLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder
 		logged := func() (failed, works int) {
+			synctest.Wait()
 			return strings.Count(out.String(), "the provider of credentials failed"), strings.Count(out.String(), "works again")
 		}
 		requireLogged := func(wantFailed, wantWorks int) {
@@ -66,4 +69,46 @@ func TestFailuresOfAProviderAreLoggedOnce(t *testing.T) {
 		requireLogged(2, 1)
 		s.close()
 	})
+}
+
+// handler is the handler of a log that does something else than to write.
+type handler struct {
+	slog.Handler
+	instead func()
+}
+
+func (h handler) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h handler) Handle(context.Context, slog.Record) error {
+	h.instead()
+	return nil
+}
+
+// The handler of the log may hang, panic, or end its goroutine. No credentials wait for it.
+func TestNoCredentialsWaitForTheLog(t *testing.T) {
+	t.Parallel()
+	for name, instead := range map[string]func(){
+		"Hangs": func() { time.Sleep(time.Hour) }, "Panics": func() { panic("at the disco") }, "Exits": runtime.Goexit,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				provider := new(steady)
+				s := &subscription{provider: provider}
+				s.logTo(func() *slog.Logger { return slog.New(handler{instead: instead}) })
+				began := time.Now()
+				_, err := s.credentials(rueidis.AuthCredentialsContext{})
+				require.NoError(t, err)
+				provider.listener.OnError(errors.New("away"))
+				_, err = s.credentials(rueidis.AuthCredentialsContext{})
+				require.NoError(t, err)
+				require.Zero(t, time.Since(began))
+				time.Sleep(2 * quietAfter)
+				_, err = s.credentials(rueidis.AuthCredentialsContext{}) // says that it works again
+				require.NoError(t, err)
+				s.close()
+				time.Sleep(2 * time.Hour)
+			})
+		})
+	}
 }

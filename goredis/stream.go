@@ -92,11 +92,20 @@ func (s *subscription) logTo(logger func() *slog.Logger) {
 	}
 }
 
-// warnOf logs that the provider fails. Without a session the error of Dial says it. No lock is held: a handler is the service's code.
+// warnOf logs that the provider fails. Without a session the error of Dial says it.
 func warnOf(logger func() *slog.Logger, err error) {
 	if logger != nil {
-		logger().Warn("signalbox: the provider of credentials failed, and the last credentials are used if there are any", "error", err)
+		go writeLine(func() {
+			logger().Warn("signalbox: the provider of credentials failed, and the last credentials are used if there are any", "error", err)
+		})
 	}
+}
+
+// writeLine writes a line of the log, on a goroutine of its own, which ends when the handler returns: that is the service's code, and one
+// that hangs or panics costs its line alone, and no credentials.
+func writeLine(write func()) {
+	defer func() { _ = recover() }()
+	write()
 }
 
 // noteEnd logs that the provider works again, if it has not failed for quietAfter. So a provider that fails now and then causes one
@@ -110,7 +119,7 @@ func (s *subscription) noteEnd() {
 	logger, closed := s.mu.logger, s.mu.closed
 	s.mu.Unlock()
 	if ends && logger != nil && !closed {
-		logger().Info("signalbox: the provider of credentials works again")
+		go writeLine(func() { logger().Info("signalbox: the provider of credentials works again") })
 	}
 }
 

@@ -212,6 +212,11 @@ func (s *Session) panicked(cause any, stack []byte) {
 	s.Logs.hooks.add(observe.Labels{}, "panic", cause, "stack", string(stack))
 }
 
+// Warn writes a line that holds up nothing.
+func (s *Session) Warn(message string, attributes ...any) {
+	s.log((*slog.Logger).Warn, message, attributes...)
+}
+
 // log writes a line that belongs to no call.
 func (s *Session) log(log logLevel, message string, attributes ...any) {
 	s.logWriter.add(func() { log(s.Logger(), message, attributes...) })
