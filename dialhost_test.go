@@ -68,6 +68,7 @@ func TestDialSaysWhatIsWrongWithAHost(t *testing.T) {
 		return "?ca=" + url.QueryEscape(filepath.Join(fmt.Sprint(folder[1]), "authority.pem"))
 	}
 	web, shell := listen(t, otherProgram("", "HTTP/1.1 400 Bad Request\r\n\r\n")), listen(t, otherProgram("SSH-2.0-OpenSSH_9.2\r\n", ""))
+	echo := listen(t, otherProgram("", "500 zecret-password\r\n"))
 	unknown := listen(t, otherProgram("", "E\x00\x00SFATAL"))
 	closes := listen(t, func(conn net.Conn) { _, _ = conn.Read(make([]byte, 1)) })
 	noSlots := redistest.Start(t, redistest.WithArgs("--cluster-enabled", "yes"))
@@ -78,6 +79,7 @@ func TestDialSaysWhatIsWrongWithAHost(t *testing.T) {
 	}{
 		"Empty":             {"", "", signalbox.ErrBadOption, "the URL is empty: if it comes from an environment variable"},
 		"Web":               {"redis://" + web, web, signalbox.ErrBadOption, `a web server, and not a Redis or Valkey server: its first words are "HTTP/1.1 400`},
+		"Echo":              {"redis://:zecret-password@" + echo, echo, signalbox.ErrBadOption, `another program, and not a Redis or Valkey server: its first words are "500 ***`},
 		"SSH":               {"redis://" + shell, shell, signalbox.ErrBadOption, "an SSH server"},
 		"Unknown":           {"redis://" + unknown, unknown, signalbox.ErrBadOption, "another program"},
 		"Closes":            {"redis://" + closes, closes, nil, "closed before a reply"},

@@ -38,8 +38,9 @@ type dialAttempt struct {
 
 	mu struct {
 		sync.Mutex
-		first []byte // the first bytes that the host sent, maxFirst at most
-		err   error  // the error that ended reading, or nil
+		written greeting // what the client wrote before the host said anything
+		first   []byte   // the first bytes that the host sent, maxFirst at most
+		err     error    // the error that ended reading, or nil
 	}
 }
 
@@ -94,11 +95,25 @@ func (c *recordedConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// greeting returns the first bytes that the host sent, and the error that ended reading, or nil.
+// Write implements net.Conn.
+func (c *recordedConn) Write(b []byte) (int, error) {
+	a := c.attempt
+	a.mu.Lock()
+	if len(a.mu.first) == 0 {
+		a.mu.written.noteWritten(b)
+	}
+	a.mu.Unlock()
+	return c.Conn.Write(b)
+}
+
+// greeting returns the first bytes that the host sent, without passwords that it repeats, and the error that ended reading, or nil.
 func (a *dialAttempt) greeting() (first string, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return string(a.mu.first), a.mu.err
+	requests, _ := a.mu.written.parse()
+	masked := append([]byte(" "), a.mu.first...) // maskSecrets leaves the first word
+	maskSecrets(masked, passwords(requests))
+	return string(masked[1:]), a.mu.err
 }
 
 // hostOf names the host of an attempt: in front of sentinels a sentinel and a server can fail alike.
