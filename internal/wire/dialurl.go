@@ -68,7 +68,7 @@ func ParseURL(address string) (rueidis.ClientOption, error) {
 		return rueidis.ClientOption{}, err
 	}
 	o, malformed := rueidis.ParseURL(address)
-	if err := check(&o, u.Scheme, query); err != nil { // first: it names the parameter
+	if err := check(&o, u.Scheme, u.RawQuery, query); err != nil { // first: it names the parameter
 		return rueidis.ClientOption{}, err
 	}
 	if malformed != nil || o.SelectDB < 0 {
@@ -127,13 +127,15 @@ func refuse(why string) (rueidis.ClientOption, error) {
 }
 
 // check reads the parameters into o.
-func check(o *rueidis.ClientOption, scheme string, query url.Values) error {
+func check(o *rueidis.ClientOption, scheme, rawQuery string, query url.Values) error {
 	for _, name := range sorted(query) {
 		values := query[name]
 		p, known := parameters[name]
 		switch {
 		case !known:
-			return fmt.Errorf("%w: the URL has the unknown parameter %q; known are %s", errs.ErrBadOption, name[:min(len(name), 32)], strings.Join(sorted(parameters), ", "))
+			// Not by its name, which may be a part of a password with an & in it.
+			return fmt.Errorf("%w: a parameter of the URL is unknown: behind the ? it is number %d; known are %s; in a value write %%26 for an &",
+				errs.ErrBadOption, positionOf(name, rawQuery), strings.Join(sorted(parameters), ", "))
 		case len(values) > 1 && !p.many:
 			return fmt.Errorf("%w: the URL has the parameter %s more than once", errs.ErrBadOption, name)
 		case p.scope == overTCP && scheme == "unix":
@@ -168,6 +170,17 @@ func check(o *rueidis.ClientOption, scheme string, query url.Values) error {
 		files.setIn(o.TLSConfig)
 	}
 	return err
+}
+
+// positionOf returns which parameter of a query has a name; the first is 1.
+func positionOf(name, rawQuery string) (position int) {
+	for part := range strings.SplitSeq(rawQuery, "&") {
+		position++
+		if one, _ := url.ParseQuery(part); one.Has(name) { // the whole was parsed before
+			break
+		}
+	}
+	return position
 }
 
 // sorted returns the names of the parameters in order, so that of several errors the same one is
