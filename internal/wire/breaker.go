@@ -82,4 +82,4 @@ func isConnectRefusal(err error) bool {
 // connectRefusals lists the beginnings of the refusals that a new connection gets.
 //
 //nolint:gochecknoglobals // a constant table
-var connectRefusals = []string{"max number of clients", "NOAUTH", "WRONGPASS", "DENIED"}
+var connectRefusals = append([]string{"max number of clients", "NOAUTH", "WRONGPASS", "DENIED"}, wrongPassword...)

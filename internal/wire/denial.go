@@ -3,9 +3,9 @@
 package wire
 
 import (
-	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,12 +18,17 @@ import (
 // script: it checks the user, the command that sends the script, and the keys that the call names.
 //
 //nolint:gochecknoglobals // a constant table
-var denials = append([]string{"NOPERM", "NOAUTH", "WRONGPASS", "DENIED", unknownCommand, "unsupported command", "command is not available"}, passwordUnset...)
+var denials = slices.Concat([]string{"NOPERM", "NOAUTH", "WRONGPASS", "DENIED", unknownCommand, "unsupported command", "command is not available"}, passwordUnset, wrongPassword)
 
 // passwordUnset lists the words with which a server that has no password refuses one, in RESP2.
 //
 //nolint:gochecknoglobals // a constant table
 var passwordUnset = []string{"AUTH <password> called without any password configured", "Client sent AUTH, but no password is set"}
+
+// wrongPassword lists the words with which proxies refuse a password, and servers before version 6.
+//
+//nolint:gochecknoglobals // a constant table
+var wrongPassword = []string{"invalid password", "invalid username-password pair", "auth permission deny", "operation not permitted"}
 
 // denialsInScript lists the words with which a command inside a script is denied: those of Redis 6.2 and 7.0, and those of
 // Redis 7.2 and Valkey; and those of a server whose configuration renames or removes the command. What the script
@@ -47,7 +52,7 @@ const (
 // denial explains a refusal for lack of a right.
 func denial(err error, words string) error {
 	if start, _, found := strings.Cut(words, repeatedArgs); found {
-		err = errors.New(start) // not wrapped: errors.Unwrap must not return the arguments
+		err = &refusedError{start} // not wrapped: errors.Unwrap must not return the arguments
 	}
 	return fmt.Errorf("%w: %w (%s)", errs.ErrDenied, err, advice(words))
 }
@@ -59,7 +64,7 @@ func advice(words string) string {
 	switch {
 	case is("NOAUTH"):
 		return "the client has no password, and the server asks for one"
-	case is("WRONGPASS"):
+	case is("WRONGPASS"), begins(words, wrongPassword):
 		return "the client's user or password is not valid, or not any more"
 	case begins(words, passwordUnset):
 		return "the client has a password, and the server has none: " + unsetPassword
@@ -120,10 +125,13 @@ func calledAt(words string) string {
 	return strings.ToLower(calls[0][1])
 }
 
-// quoted returns the first word of a text between single quotes, or "".
+// quoted returns the first word of a text between single quotes, or between the backquotes of Redis before 7, or "".
 func quoted(text string) string {
-	_, rest, _ := strings.Cut(text, "'")
-	word, _, found := strings.Cut(rest, "'")
+	start := strings.IndexAny(text, "'`")
+	if start < 0 {
+		return ""
+	}
+	word, _, found := strings.Cut(text[start+1:], text[start:start+1])
 	if !found {
 		return ""
 	}
