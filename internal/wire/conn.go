@@ -229,14 +229,18 @@ func (c *conn) drained() {
 func (c *conn) drainTimedOut() {
 	c.mu.Lock()
 	leaving := c.mu.leaving != nil
-	if !leaving && c.mu.endErr == nil {
+	keeps := !leaving && c.mu.endErr == nil
+	if keeps {
 		c.mu.draining = false
 		c.unblockWritesLocked()
 		c.restartAgeLocked()
 	}
 	c.mu.Unlock()
-	if leaving {
+	switch {
+	case leaving:
 		c.end(errConnClosed)
+	case keeps:
+		c.endpoint.replaced(c, errLateReply)
 	}
 }
 

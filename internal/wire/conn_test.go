@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -109,4 +110,39 @@ func TestWhatIsNoReplyEndsItsConnection(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A connection that cannot be replaced, since a reply is due all the time, is a failure until it can.
+func TestLateRepliesKeepAConnection(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeServer{reply: welcomes}
+		client := f.client(t, func(o *rueidis.ClientOption) { o.ConnWriteTimeout = time.Minute })
+		defer time.Sleep(time.Minute) // the server still waits before it replies
+		defer client.Close()
+		r := wire.NewRunner(client)
+		call := func(latency time.Duration) {
+			f.mu.Lock()
+			f.latency = latency
+			f.mu.Unlock()
+			var callers sync.WaitGroup
+			until := time.Now().Add(30 * time.Second)
+			for i := range 3 {
+				callers.Go(func() {
+					time.Sleep(time.Duration(i) * latency / 3)
+					for time.Now().Before(until) {
+						_, _ = r.Run(t.Context(), hello("key")) // the server replies alike to requests that come in one piece
+						time.Sleep(time.Millisecond)
+					}
+				})
+			}
+			callers.Wait()
+		}
+		call(1500 * time.Millisecond)
+		found, _ := wire.Failures(client)
+		require.ErrorContains(t, found[wire.Failure{Kind: wire.FailureReplacement, Address: "far:1"}], "replies are due")
+		call(time.Millisecond)
+		found, _ = wire.Failures(client)
+		require.Empty(t, found)
+	})
 }

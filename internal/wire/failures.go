@@ -4,6 +4,7 @@ package wire
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/redis/rueidis"
 )
@@ -63,6 +64,9 @@ func (e *endpoint) reportLocked(kind FailureKind, reason error) {
 	}
 }
 
+// errLateReply is the reason why a connection is not replaced by one that was made: there is no moment without a request under way.
+var errLateReply = fmt.Errorf("replies are due for more than %v, and the connection is replaced when none is", drainTimeout)
+
 // unreplacedTimes is how many attempts in a row to replace a connection have to fail to be a failure.
 const unreplacedTimes = 2
 
@@ -85,7 +89,9 @@ func (e *endpoint) replaced(c *conn, err error) {
 		e.recordAcceptedLocked()
 		return
 	}
-	e.recordFailureLocked(err)
+	if !errors.Is(err, errLateReply) { // nothing is wrong with connecting
+		e.recordFailureLocked(err)
+	}
 	var refusal *refusedError
 	if c.sentinel && errors.As(err, &refusal) {
 		e.reportLocked(FailureSentinel, err)

@@ -134,7 +134,7 @@ func (c *conn) connectNext() bool {
 		return false
 	}
 	err := c.makeNext(ctx, requests)
-	if ctx.Err() == nil {
+	if err != nil && ctx.Err() == nil {
 		e.replaced(c, err)
 	}
 	return err == nil
@@ -203,6 +203,7 @@ func (c *conn) replace() {
 	c.unblockWritesLocked()
 	c.setTimerLocked(c.endpoint.connector.maxAge())
 	c.mu.Unlock()
+	c.endpoint.replaced(c, nil)
 	_ = old.Close()
 }
 
