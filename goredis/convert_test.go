@@ -129,7 +129,9 @@ func TestSettingsThatCannotBeFollowedAreRefused(t *testing.T) {
 		"is nil":                            dial((*redis.ClusterClient)(nil)),
 		"embeds is (goredis_test.traced)":   dial(traced{}),
 		"a *redis.Ring shows no settings":   dial(ring),
-		"hidden shows no settings":          dial(hidden{behind}),
+		"a *goredis_test.hidden shows no":   dial(&hidden{ring}),
+		"hidden shows no settings":          dial(hidden{}),
+		"redis.FailoverOptions to":          dial(&hidden{hidden{behind}}),
 		"give its redis.FailoverOptions to": dial(behind),
 		"ClusterSlots":                      dial(routed),
 	} {

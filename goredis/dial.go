@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"slices"
 
 	"github.com/redis/go-redis/v9"
@@ -21,7 +22,7 @@ type Options interface {
 }
 
 // Dial returns a session with the settings of client: a *redis.Client, a *redis.ClusterClient, or a type that has the method
-// Options of one of them, such as one that embeds it. Nothing of the client is used but its settings, as they are now: it may be
+// Options of one of them, or a type that embeds a client, also as a redis.UniversalClient. Nothing of the client is used but its settings, as they are now: it may be
 // closed before the session or after it. See signalbox.Dial for what is checked, and what that costs.
 func Dial(ctx context.Context, client redis.UniversalClient, options ...signalbox.SessionOption) (*signalbox.Session, error) {
 	o, err := ofClient(client) //nolint:contextcheck // credentials are asked for later, when ctx may have ended
@@ -80,8 +81,8 @@ func ofClient(client redis.UniversalClient) (settings, error) {
 	return refuse("a %T shows no settings: give those of its servers to DialOptions, or a URL to signalbox.Dial", client)
 }
 
-// optionsOf returns the options that the client shows, as those of go-redis do, and types that embed one. If it is nil, or embeds
-// nil, its method panics.
+// optionsOf returns the options that the client shows, as those of go-redis do, and types that embed one; else those of the client that
+// it embeds as an interface. If it is nil, or embeds nil, its method panics.
 func optionsOf(client redis.UniversalClient) (options any, shown bool) {
 	defer func() { _ = recover() }()
 	switch client := client.(type) {
@@ -91,8 +92,32 @@ func optionsOf(client redis.UniversalClient) (options any, shown bool) {
 	case interface{ Options() *redis.ClusterOptions }:
 		shown = true
 		options = client.Options()
+	default:
+		if inner := embedded(client); inner != nil {
+			return optionsOf(inner)
+		}
 	}
 	return options, shown
+}
+
+// embedded returns the one client that the client embeds, whose methods are its own, or nil.
+func embedded(client redis.UniversalClient) (inner redis.UniversalClient) {
+	v := reflect.Indirect(reflect.ValueOf(client))
+	if v.Kind() != reflect.Struct {
+		return nil
+	}
+	for i := range v.NumField() {
+		if f := v.Type().Field(i); !f.Anonymous || !f.IsExported() {
+			continue
+		}
+		if found, is := reflect.TypeAssert[redis.UniversalClient](v.Field(i)); is {
+			if inner != nil {
+				return nil
+			}
+			inner = found
+		}
+	}
+	return inner
 }
 
 func of(options any) (settings, error) {

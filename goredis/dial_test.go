@@ -60,6 +60,7 @@ func TestASessionOfAClientWorks(t *testing.T) {
 			defer func() { require.NoError(t, client.Close()) }()
 			use(t, name, func() (*signalbox.Session, error) { return goredis.Dial(t.Context(), client) }, client)
 			use(t, name, func() (*signalbox.Session, error) { return goredis.Dial(t.Context(), &traced{client}) }, client)
+			use(t, name, func() (*signalbox.Session, error) { return goredis.Dial(t.Context(), &hidden{hidden{client}}) }, client)
 			use(t, name, func() (*signalbox.Session, error) { return goredis.DialOptions(t.Context(), options) }, client)
 		})
 	}
@@ -190,7 +191,7 @@ func TestAPasswordIsRotatedUnderLocks(t *testing.T) {
 			if options.StreamingCredentialsProvider != nil {
 				require.Equal(t, 1, provider.subscribed(), "it renews its token while somebody listens")
 				provider.push("", errors.New("the identity service is away"))
-				require.Contains(t, log.Recorded(), "the identity service is away", "the log of the session")
+				redistest.Await(t, "a line in the log of the session", func() bool { return strings.Contains(log.Recorded(), "the identity service is away") })
 			}
 			require.NoError(t, s.Close(t.Context()))
 			require.Zero(t, provider.subscribed())
