@@ -65,7 +65,7 @@ func (s *serverFlags) diagnose(ctx context.Context) ([]finding, error) {
 		return nil, badUsage("doctor checks what the library's own layout needs: leave %s out", flag)
 	}
 	defer s.notices.flush()
-	options, err := s.client() //nolint:contextcheck // ParseURL has no context, and bounds the time of its files
+	options, err := s.client(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -6,9 +6,12 @@ package main_test
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -276,5 +279,17 @@ func TestDoctorThatCannotAsk(t *testing.T) {
 	start(t, server.URL(), "doctor", "--redisson").ended(2, "--redisson")
 	start(t, server.URL(), "doctor", "x").ended(2, "too many")
 	start(t, "", "doctor").ended(2, "SIGNALBOX_REDIS")
-	start(t, "redis://h?frob=1", "doctor").ended(2, "frob")
+	start(t, "redis://h?frob=1", "doctor").ended(2, "it is number 1")
+}
+
+// The command doctor makes two clients, and reads a pipe once.
+func TestDoctorReadsAPipeOnce(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	server.MustDo(t, "ACL", "SETUSER", "cron", "on", ">geheim", "~*", "&*", "+@all")
+	path := filepath.Join(t.TempDir(), "pipe")
+	require.NoError(t, syscall.Mkfifo(path, 0o600))
+	go func() { _ = os.WriteFile(path, []byte("geheim\n"), 0o600) }() // ends when the pipe is read
+	text, _ := output(t, server.URL(), "doctor", "--user", "cron", "--password-file", path)
+	require.Contains(t, text, "programs can connect")
 }

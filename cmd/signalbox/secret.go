@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -45,7 +46,7 @@ const secretTimeout = time.Second
 var errSlow = fmt.Errorf("reading it takes longer than %v", secretTimeout)
 
 // readLocked reads the file by do, which is firstLine except in a test. At most one read is under way.
-func (f *secretFile) readLocked(do func(path string, isPipe func()) (string, bool, error)) (line string, regular bool, err error) {
+func (f *secretFile) readLocked(ctx context.Context, do func(path string, isPipe func()) (string, bool, error)) (line string, regular bool, err error) {
 	r := f.mu.read
 	if r == nil {
 		r = &secretRead{pipe: make(chan struct{}), done: make(chan struct{})}
@@ -60,7 +61,11 @@ func (f *secretFile) readLocked(do func(path string, isPipe func()) (string, boo
 	select {
 	case <-r.done:
 	case <-r.pipe:
-		<-r.done
+		select {
+		case <-r.done:
+		case <-ctx.Done(): // a signal ends the command, also if no program writes to the pipe
+			return "", false, ctx.Err()
+		}
 	case <-limit.C:
 		return "", true, errSlow
 	}
@@ -69,15 +74,15 @@ func (f *secretFile) readLocked(do func(path string, isPipe func()) (string, boo
 }
 
 // read returns the secret. It returns an error only if there was never a good one.
-func (f *secretFile) read() (string, error) { return f.readBy(firstLine) }
+func (f *secretFile) read(ctx context.Context) (string, error) { return f.readBy(ctx, firstLine) }
 
-func (f *secretFile) readBy(do func(path string, isPipe func()) (string, bool, error)) (string, error) {
+func (f *secretFile) readBy(ctx context.Context, do func(path string, isPipe func()) (string, bool, error)) (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.mu.once {
 		return f.mu.last, nil
 	}
-	secret, regular, err := f.readLocked(do)
+	secret, regular, err := f.readLocked(ctx, do)
 	if err == nil && len(secret) < f.least {
 		err = fmt.Errorf("it has %s, and needs %d or more", counted(len(secret), "character"), f.least)
 	}
@@ -96,7 +101,7 @@ func (f *secretFile) readBy(do func(path string, isPipe func()) (string, bool, e
 // credentials returns a function for the credentials of a user whose password the file has.
 func (f *secretFile) credentials(user string) func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
 	return func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
-		password, err := f.read()
+		password, err := f.read(context.Background()) // a pipe was read before
 		return rueidis.AuthCredentials{Username: user, Password: password}, err
 	}
 }

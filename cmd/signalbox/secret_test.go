@@ -6,6 +6,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -24,7 +25,7 @@ func TestSecretFileKeepsTheLastGoodSecret(t *testing.T) {
 	remove := func() error { return os.Remove(path) }
 	n := newNotices(new(bytes.Buffer))
 	f := &secretFile{what: "password file", path: path, least: 3, notices: n}
-	_, err := f.read()
+	_, err := f.read(t.Context())
 	require.ErrorContains(t, err, "no such file")
 	for _, c := range []struct {
 		change       func() error
@@ -44,7 +45,7 @@ func TestSecretFileKeepsTheLastGoodSecret(t *testing.T) {
 	} {
 		require.NoError(t, c.change())
 		for range 2 {
-			secret, err := f.read()
+			secret, err := f.read(t.Context())
 			require.NoError(t, err)
 			require.Equal(t, c.secret, secret)
 		}
@@ -67,7 +68,7 @@ func TestSecretFileThatHangsCostsASecond(t *testing.T) {
 		f := &secretFile{what: "password file", path: "/far/secret", notices: n}
 		hangs, line := make(chan struct{}), "first"
 		read := func() (string, error) {
-			return f.readBy(func(string, func()) (string, bool, error) {
+			return f.readBy(t.Context(), func(string, func()) (string, bool, error) {
 				<-hangs
 				return line, true, nil
 			})
@@ -100,8 +101,21 @@ func TestSecretOfAPipeIsReadOnce(t *testing.T) {
 	go func() { _ = os.WriteFile(path, []byte("geheim\n"), 0o600) }() // ends when the pipe is read
 	f := &secretFile{path: path, notices: newNotices(new(bytes.Buffer))}
 	for range 3 {
-		secret, err := f.read()
+		secret, err := f.read(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, "geheim", secret)
 	}
+}
+
+// A signal ends a command that waits for a pipe to which no program writes.
+func TestSignalEndsTheReadOfAPipe(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "pipe")
+	require.NoError(t, syscall.Mkfifo(path, 0o600))
+	f := &secretFile{path: path, notices: newNotices(new(bytes.Buffer))}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := f.read(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+	require.NoError(t, os.WriteFile(path, []byte("geheim\n"), 0o600)) // and the goroutine that reads ends
 }

@@ -87,7 +87,7 @@ func newServe(s *serverFlags) *cobra.Command {
 func (f *serveFlags) run(cmd *cobra.Command, session *signalbox.Session, args []string) error {
 	ctx, prefix := cmd.Context(), strings.Join(args, "")
 	dropSignals() // it opens no log anew, and ends at none of them
-	secret, err := f.breakToken()
+	secret, err := f.breakToken(ctx)
 	if err != nil {
 		return err
 	}
@@ -125,16 +125,16 @@ func listenCode(err error) int {
 }
 
 // breakToken returns a function for the token that breaking takes now, nil if nothing can be broken.
-func (f *serveFlags) breakToken() (func() string, error) {
+func (f *serveFlags) breakToken(ctx context.Context) (func() string, error) {
 	if !f.allowBreak {
 		return nil, nil //nolint:nilnil // no token is no error
 	}
 	if f.tokenFile != "" {
 		file := f.server.file("break token file", f.tokenFile)
 		file.least = shortestToken
-		_, err := file.read()
+		_, err := file.read(ctx)
 		return func() string {
-			token, _ := file.read() // after a first good one there is no error
+			token, _ := file.read(context.Background()) // after a first good one there is no error
 			return token
 		}, err
 	}

@@ -39,8 +39,9 @@ type serverFlags struct {
 	layout layoutFlags
 
 	notices          *notices
-	sentinelPassword *secretFile // the file that sentinelPasswordFile names, or nil
-	reportsCalls     bool        // the command says itself why its calls fail, and the session's log does not
+	files            map[string]*secretFile // by what they are
+	sentinelPassword *secretFile            // the file that sentinelPasswordFile names, or nil
+	reportsCalls     bool                   // the command says itself why its calls fail, and the session's log does not
 }
 
 // The variables of the environment. A flag wins over its variable. Either replaces the user and the password of the URL.
@@ -149,7 +150,7 @@ func (s *serverFlags) under() string {
 
 // dial connects to the server.
 func (s *serverFlags) dial(ctx context.Context) (*signalbox.Session, error) {
-	client, err := s.client() //nolint:contextcheck // ParseURL has no context, and bounds the time of its files
+	client, err := s.client(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -162,18 +163,18 @@ func (s *serverFlags) dial(ctx context.Context) (*signalbox.Session, error) {
 
 // client returns the options of a client of the server. Its password is read anew from its file for each connection; for that of the
 // sentinels dial has an option.
-func (s *serverFlags) client() (rueidis.ClientOption, error) {
-	address, err := s.address()
+func (s *serverFlags) client(ctx context.Context) (rueidis.ClientOption, error) {
+	address, err := s.address(ctx)
 	if err != nil {
 		return rueidis.ClientOption{}, err
 	}
-	client, err := signalbox.ParseURL(address)
+	client, err := signalbox.ParseURL(address) //nolint:contextcheck // it has no context, and bounds the time of its files
 	if err != nil {
 		return rueidis.ClientOption{}, err
 	}
 	if s.passwordFile != "" {
 		file := s.file("password file", s.passwordFile)
-		if _, err := file.read(); err != nil {
+		if _, err := file.read(ctx); err != nil {
 			return rueidis.ClientOption{}, err
 		}
 		client.AuthCredentialsFn = file.credentials(client.Username)
@@ -181,9 +182,17 @@ func (s *serverFlags) client() (rueidis.ClientOption, error) {
 	return client, nil
 }
 
-// file returns a file with a secret.
+// file returns a file with a secret, always the same one: what it keeps of a pipe cannot be read again.
 func (s *serverFlags) file(what, path string) *secretFile {
-	return &secretFile{what: what, path: path, notices: s.notices}
+	if s.files == nil {
+		s.files = make(map[string]*secretFile)
+	}
+	f := s.files[what]
+	if f == nil {
+		f = &secretFile{what: what, path: path, notices: s.notices}
+		s.files[what] = f
+	}
+	return f
 }
 
 // options returns what the flags say about keys and names.
@@ -205,7 +214,7 @@ func (s *serverFlags) options() []signalbox.SessionOption {
 // address returns the URL for signalbox.ParseURL, with what the flags and the environment add to it, except the password of a file.
 // No server is assumed: cron starts programs with an empty environment, and locks at a server that another host does not use exclude
 // nothing there.
-func (s *serverFlags) address() (string, error) {
+func (s *serverFlags) address(ctx context.Context) (string, error) {
 	if s.url == "" {
 		return "", badUsage("no server: set %s or --redis, such as redis://localhost:6379", envURL)
 	}
@@ -223,7 +232,7 @@ func (s *serverFlags) address() (string, error) {
 	sentinelPassword := os.Getenv(envSentinelPassword)
 	if s.sentinelPasswordFile != "" {
 		s.sentinelPassword = s.file("sentinel password file", s.sentinelPasswordFile)
-		if sentinelPassword, err = s.sentinelPassword.read(); err != nil {
+		if sentinelPassword, err = s.sentinelPassword.read(ctx); err != nil {
 			return "", err
 		}
 	}
