@@ -26,6 +26,9 @@ const (
 	forgetAfter = 15 * time.Minute
 	// sampleFor is how long an outage keeps its sample call without a failure of that call.
 	sampleFor = 10 * time.Second
+	// settledFor and forgottenFor are how long no call has failed when any call shows that an outage is over: one that concerns
+	// all calls, and one that concerns those that write. A waiter tries again within a second.
+	settledFor, forgottenFor = 3 * time.Second, time.Minute
 	// minWait is the least wait of a call, cut short by its caller's context, that counts as a failure of the server.
 	minWait = 100 * time.Millisecond
 )
@@ -90,7 +93,8 @@ func adviceOf(cause outageCause, err error) string {
 // messages are missing: a waiter tries again within a second, and its next failure is the occasion.
 //
 // An outage is over when a call succeeds that it concerns: for want of a connection that is any call, in a cluster one of the
-// same slot; otherwise a call of the script, and if a right is missing of the key, that failed first.
+// same slot; otherwise a call of the script, and if a right is missing of the key, that failed first. That call may not be made again.
+// So it is also any call if none has failed for a while, unless a right is missing.
 type outages struct {
 	session *Session
 	open    atomic.Bool // an outage or a clock that was set back is known; to be read without the lock
@@ -113,6 +117,7 @@ type outage struct {
 	last     time.Duration // when the last call failed
 	advice   []string      // what the log has said to do; it is empty if the outage was not logged
 	loggedAt time.Duration // when the outage was logged last
+	general  bool          // reports that the server has refused all scripts, and none for what it does
 
 	// script and key are those of the sample call; sampled is when it failed last.
 	script  string
@@ -171,7 +176,7 @@ func (o *outages) failed(cause outageCause, script string, key string, began, no
 		o.endLocked(unreachable, now)
 	}
 	current.calls++
-	current.last = now
+	current.last, current.general = now, (current.calls == 1 || current.general) && wire.RefusesAll(err)
 	if current.calls == 1 || current.script == script && current.key == key || now-current.sampled > sampleFor {
 		current.script, current.key, current.sampled = script, key, now
 	}
@@ -209,7 +214,7 @@ func (o *outages) returned(labels observe.Labels, op string, err error) {
 	defer o.mu.Unlock()
 	current := &o.mu.byCause[cause]
 	if current.calls == 0 {
-		*current = outage{calls: 1, since: now, last: now}
+		*current = outage{calls: 1, since: now, last: now, general: wire.RefusesAll(err)}
 		o.open.Store(true)
 	}
 	o.logLocked(cause, err, now, append(attributesFor(labels), "op", op)...)
@@ -280,13 +285,14 @@ func (o *outages) Replied(script string, key string) {
 // concernsLocked reports whether the reply to a call shows that an outage is over.
 func (o *outages) concernsLocked(cause outageCause, script string, key string) bool {
 	current, r := &o.mu.byCause[cause], o.session.Runner
+	quiet := clock.Mono() - current.last
 	switch {
 	case r.Clustered() && r.Slot(current.key) != r.Slot(key):
 		return false
-	case cause == unreachable:
+	case cause == unreachable, current.general && quiet >= settledFor:
 		return true
 	case cause == refused:
-		return current.script == script
+		return current.script == script || quiet >= forgottenFor
 	}
 	return current.script == script && current.key == key
 }

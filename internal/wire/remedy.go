@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/redis/rueidis"
@@ -38,16 +39,34 @@ var refusalRemedies = []struct {
 	{denialsInScript, "grant what the error names; docs/security.md lists the rights"},
 }
 
+// refusalsOfAll lists the words with which a server refuses every script, whatever it does.
+//
+//nolint:gochecknoglobals // a constant table
+var refusalsOfAll = slices.Concat(connectRefusals, passwordUnset, []string{
+	"LOADING", "LOADING Redis is loading", "LOADING Valkey is loading", "BUSY", "BUSY Redis is busy", "BUSY Valkey is busy", "MASTERDOWN",
+	unknownCommand, "unsupported command", "command is not available",
+})
+
+// RefusesAll reports whether err says that the server refuses every script, whatever it does.
+func RefusesAll(err error) bool {
+	words := refusedWords(err)
+	return begins(words, refusalsOfAll) || begins(words, []string{"NOPERM"}) && slices.Contains(runsScripts, strings.ToUpper(quoted(words)))
+}
+
+// refusedWords returns the words of a server that refused a call, or a connection; "" for any other error.
+func refusedWords(err error) string {
+	if refused := new(refusedError); errors.As(err, &refused) {
+		return refused.words
+	}
+	return wordsOf(err)
+}
+
 // unsetPassword says what to do if a server has no password, and the client has one.
 const unsetPassword = "remove the password from the client's settings, or set one at the server"
 
 // Remedy says what to do if calls keep failing with err.
 func Remedy(err error) string {
-	words := wordsOf(err)
-	if refused := new(refusedError); errors.As(err, &refused) {
-		words = refused.words
-	}
-	if words != "" {
+	if words := refusedWords(err); words != "" {
 		for _, r := range refusalRemedies {
 			if begins(words, r.words) {
 				return r.remedy

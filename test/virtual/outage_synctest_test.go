@@ -13,6 +13,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/semaphore"
 )
 
 // outage is what happens to a server for a while, and what the log says of it.
@@ -227,4 +228,38 @@ func TestAClockThatIsSetBackIsLogged(t *testing.T) {
 		require.Len(f, matching(log.String(), "the server's clock was set back"), 1)
 		require.Len(f, matching(log.String(), "the server's clock shows again"), 1)
 	})
+}
+
+// Another call shows that an outage is over, if the one that failed is not made again.
+func TestAnotherCallShowsThatAnOutageIsOver(t *testing.T) {
+	t.Parallel()
+	for name, quiet := range map[string]time.Duration{
+		"Password": 4 * time.Second, "Loading": 4 * time.Second, "Busy": 4 * time.Second, "MaxClients": 4 * time.Second, "Full": time.Minute, "Replica": time.Minute,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(f *fixture) {
+				logger, log := logged()
+				s, link, end := f.session(f.T, signalbox.WithLogger(logger))
+				defer end()
+				server, o := f.scriptReplies(false), outages()[name]
+				_, err := reentrant.New(s, "before").Lock(f.Context())
+				require.NoError(f, err)
+				time.Sleep(10 * time.Second) // it has its whole lease
+				o.begin(link, server)
+				ctx, cancel := context.WithTimeout(f.Context(), 7*time.Second)
+				defer cancel()
+				_, err = reentrant.New(s, "a").Lock(ctx)
+				require.Error(f, err)
+				synctest.Wait()
+				require.Len(f, matching(log.String(), o.begins), 1, log)
+				o.end(link, server)
+				time.Sleep(quiet)
+				_, err = semaphore.New(s, "b", 2).Acquire(f.Context(), 1)
+				require.NoError(f, err)
+				synctest.Wait()
+				require.Len(f, matching(log.String(), o.ends), 1, log)
+			})
+		})
+	}
 }
