@@ -26,9 +26,9 @@ const (
 	forgetAfter = 15 * time.Minute
 	// sampleFor is how long an outage keeps its sample call without a failure of that call.
 	sampleFor = 10 * time.Second
-	// settledFor and forgottenFor are how long no call has failed when any call shows that an outage is over: one that concerns
+	// quietFor and forgottenFor are how long no call has failed when any call shows that an outage is over: one that concerns
 	// all calls, and one that concerns those that write. A waiter tries again within a second.
-	settledFor, forgottenFor = 3 * time.Second, time.Minute
+	quietFor, forgottenFor = 3 * time.Second, time.Minute
 	// minWait is the least wait of a call, cut short by its caller's context, that counts as a failure of the server.
 	minWait = 100 * time.Millisecond
 )
@@ -289,7 +289,7 @@ func (o *outages) concernsLocked(cause outageCause, script string, key string) b
 	switch {
 	case r.Clustered() && r.Slot(current.key) != r.Slot(key):
 		return false
-	case cause == unreachable, current.general && quiet >= settledFor:
+	case cause == unreachable, current.general && quiet >= quietFor:
 		return true
 	case cause == refused:
 		return current.script == script || quiet >= forgottenFor

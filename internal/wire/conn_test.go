@@ -7,13 +7,9 @@ import (
 	"crypto/tls"
 	"io"
 	"net"
-	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -76,73 +72,4 @@ func TestConnectionIsReadAfterItWasWritten(t *testing.T) {
 			}
 		})
 	}
-}
-
-// P10: what is no reply ends its connection. The client would panic at it, or allocate as much memory as it announces.
-func TestWhatIsNoReplyEndsItsConnection(t *testing.T) {
-	t.Parallel()
-	for _, odd := range []string{
-		"+OK\r\n+OK\r\n", "-ERR a\r\n-ERR b\r\n", "$-7\r\n", "*-7\r\n", "%-1\r\n", "|-1\r\n", ">-7\r\n", "$9223372036854775807\r\n", "*9223372036854775807\r\n",
-		"$536870913\r\n", "*16777217\r\n", "*1\r\n*16777217\r\n", "!99999999999\r\n", "HTTP/1.1 400 Bad Request\r\n",
-	} {
-		for _, resp2 := range []bool{false, true} {
-			synctest.Test(t, func(t *testing.T) {
-				f := &fakeServer{reply: welcomes}
-				client := f.client(t, func(o *rueidis.ClientOption) { o.AlwaysRESP2, o.DisableRetry = resp2, true })
-				defer client.Close()
-				get := client.B().Get().Key("a").Build().Pin()
-				require.NoError(t, client.Do(t.Context(), get).Error())
-				before := f.dialCount()
-				f.set(nil, func(request string) string {
-					if strings.Contains(request, "GET") {
-						return odd
-					}
-					return welcomes(request)
-				})
-				err := client.Do(t.Context(), get).Error()
-				for again := 0; err == nil && again < 2; again++ { // the first of two replies may have come by itself
-					err = client.Do(t.Context(), get).Error()
-				}
-				require.Error(t, err, "%q", odd)
-				f.set(nil, welcomes)
-				require.NoError(t, client.Do(t.Context(), get).Error())
-				require.Greater(t, f.dialCount(), before)
-			})
-		}
-	}
-}
-
-// A connection that cannot be replaced, since a reply is due all the time, is a failure until it can.
-func TestLateRepliesKeepAConnection(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := &fakeServer{reply: welcomes}
-		client := f.client(t, func(o *rueidis.ClientOption) { o.ConnWriteTimeout = time.Minute })
-		defer time.Sleep(time.Minute) // the server still waits before it replies
-		defer client.Close()
-		r := wire.NewRunner(client)
-		call := func(latency time.Duration) {
-			f.mu.Lock()
-			f.latency = latency
-			f.mu.Unlock()
-			var callers sync.WaitGroup
-			until := time.Now().Add(30 * time.Second)
-			for i := range 3 {
-				callers.Go(func() {
-					time.Sleep(time.Duration(i) * latency / 3)
-					for time.Now().Before(until) {
-						_, _ = r.Run(t.Context(), hello("key")) // the server replies alike to requests that come in one piece
-						time.Sleep(time.Millisecond)
-					}
-				})
-			}
-			callers.Wait()
-		}
-		call(1500 * time.Millisecond)
-		found, _ := wire.Failures(client)
-		require.ErrorContains(t, found[wire.Failure{Kind: wire.FailureReplacement, Address: "far:1"}], "replies are due")
-		call(time.Millisecond)
-		found, _ = wire.Failures(client)
-		require.Empty(t, found)
-	})
 }

@@ -85,7 +85,7 @@ func (c *conn) countRepliesLocked(b []byte) (found string, areReplies bool) {
 		}
 		f.keepWhole = c.mu.helloAt == c.mu.received+1
 	}
-	// In RESP2 a message looks like a reply.
+	// In RESP2 a message has the form of a reply.
 	surplus := c.mu.received > c.mu.sent && !c.mu.requests.unreadable && !(c.mu.subscribed && c.speaksRESP2Locked())
 	if c.mu.leaving != nil {
 		found = "" // it is known
