@@ -49,18 +49,18 @@ func TestEveryRefusalHasItsVerdictAndItsSentinel(t *testing.T) {
 		"NOAUTH Authentication required.":                                                                                              {wire.Final, errs.ErrDenied},
 		"WRONGPASS invalid username-password pair or user is disabled.":                                                                {wire.Final, errs.ErrDenied},
 		"ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?": {wire.Final, errs.ErrDenied},
-		"ERR invalid password":                                                        {wire.Final, errs.ErrDenied},
-		"ERR unknown command `EVALSHA`":                                               {wire.Final, errs.ErrDenied},
-		"ERR Client sent AUTH, but no password is set":                                {wire.Final, errs.ErrDenied},
-		"ERR unknown command 'EVALSHA'":                                               {wire.Final, errs.ErrDenied},
-		"DENIED Redis is running in protected mode because protected mode is enabled": {wire.Final, errs.ErrDenied},
-		"ERR The user executing the script can't run this command or subcommand script: 0a1b, on @user_script:12.": {wire.Final, errs.ErrDenied},
-		"ERR ACL failure in script: User limited has no permissions to run the 'set' command":                      {wire.Final, errs.ErrDenied},
-		"ERR Unknown Redis command called from script script: 0a1b, on @user_script:79.":                           {wire.Final, errs.ErrDenied},
-		"ERR Script killed by user with SCRIPT KILL... script: 0a1b, on @user_script:1.":                           {wire.Temporary, errs.ErrRefused},
-		"NOSCRIPT No matching script. Please use EVAL.":                                                            {wire.Temporary, errs.ErrRefused},
-		"CROSSSLOT Keys in request don't hash to the same slot":                                                    {wire.Final, errs.ErrUnsupported},
-		"ERR unsupported command 'EVALSHA'":                                                                        {wire.Final, errs.ErrDenied},
+		"ERR Client sent AUTH, but no password is set":                                                                                 {wire.Final, errs.ErrDenied},
+		"ERR unknown command 'EVALSHA'":                                                                                                {wire.Final, errs.ErrDenied},
+		"DENIED Redis is running in protected mode because protected mode is enabled":                                                  {wire.Final, errs.ErrDenied},
+		"ERR The user executing the script can't run this command or subcommand script: 0a1b, on @user_script:12.":                     {wire.Final, errs.ErrDenied},
+		"ERR ACL failure in script: User limited has no permissions to run the 'set' command":                                          {wire.Final, errs.ErrDenied},
+		"ERR Unknown Redis command called from script script: 0a1b, on @user_script:79.":                                               {wire.Final, errs.ErrDenied},
+		"ERR Script killed by user with SCRIPT KILL... script: 0a1b, on @user_script:1.":                                               {wire.Temporary, errs.ErrRefused},
+		"NOSCRIPT No matching script. Please use EVAL.":                                                                                {wire.Temporary, errs.ErrRefused},
+		"CROSSSLOT Keys in request don't hash to the same slot":                                                                        {wire.Final, errs.ErrUnsupported},
+		"ERR unsupported command 'EVALSHA'":                                                                                            {wire.Final, errs.ErrDenied},
+		"ERR invalid password":                                                                                                         {wire.Final, errs.ErrDenied},
+		"ERR unknown command `EVALSHA`":                                                                                                {wire.Final, errs.ErrDenied},
 	} {
 		err := redistest.Outcome(redistest.Refusal(words)).Err
 		require.Equal(t, c.verdict, wire.Judge(err), words)
@@ -213,7 +213,7 @@ func TestDenialSaysWhatToGrant(t *testing.T) {
 		"DENIED Redis is running in protected mode because protected mode is enabled":                   "wants a password",
 		"ERR unknown command 'EVAL', with args beginning with: 'x' ":                                    "the server has no EVAL",
 		"ERR unknown command `EVALSHA`, with args beginning with: `x`, ":                                "the server has no EVALSHA",
-		"ERR invalid password": "is not valid",
+		"ERR invalid password: it is another one":                                                       "is not valid",
 	} {
 		require.ErrorContains(t, redistest.Outcome(redistest.Refusal(words)).Err, want, words)
 	}
