@@ -62,7 +62,7 @@ func TestBadInputIsOneLineAndExitCode2(t *testing.T) {
 		"break --yes":                     "arg",
 		"break a":                         "--yes",
 		"--prefix a{ wait a":              "not valid",
-		"--redis redis://h?frob=1 wait a": "frob",
+		"--redis redis://h?frob=1 wait a": "it is number 1",
 		"--redis http://h wait a":         "redis://",
 		"--redis redis:db:6379 wait a":    "no // behind its scheme",
 		"--redis redis://:6379 wait a":    "no host",
