@@ -21,9 +21,9 @@ type Options interface {
 	*redis.Options | *redis.ClusterOptions | *redis.FailoverOptions | *redis.UniversalOptions
 }
 
-// Dial returns a session with the settings of client: a *redis.Client, a *redis.ClusterClient, or a type that has the method
-// Options of one of them, or a type that embeds a client, also as a redis.UniversalClient. Nothing of the client is used but its settings, as they are now: it may be
-// closed before the session or after it. See signalbox.Dial for what is checked, and what that costs.
+// Dial returns a session with the settings of client: a *redis.Client, a *redis.ClusterClient, a type that has the method Options of
+// one of them, or a type that embeds one, also as a redis.UniversalClient. Nothing of the client is used but its settings, as they are
+// now: it may be closed before the session or after it. See signalbox.Dial for what is checked, and what that costs.
 func Dial(ctx context.Context, client redis.UniversalClient, options ...signalbox.SessionOption) (*signalbox.Session, error) {
 	o, err := ofClient(client) //nolint:contextcheck // credentials are asked for later, when ctx may have ended
 	if err != nil {
