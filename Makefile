@@ -14,7 +14,7 @@ MODULES := . $(filter-out tools,$(patsubst %/go.mod,%,$(wildcard */go.mod */*/go
 # Those of them that are not in go.work: tools, and modules whose rivals need a newer Go than the library.
 ALONE := tools/% test/migration bench/etcd
 
-# What a caller may set: make fuzz FUZZTIME=5m, make bench BENCH=Lock COUNT=10, make soak SOAK=1h.
+# What a caller may set: make fuzz FUZZTIME=5m, make bench BENCH=Lock COUNT=10, make soak SOAK=1h, make test-full WORLDS=router.
 FUZZTIME ?= 30s
 BENCH ?= .
 BENCHFLAGS ?=
@@ -23,6 +23,7 @@ COUNT ?= 1
 REPEAT ?= 3
 PACKAGES ?= ./...
 SOAK ?= 10m
+WORLDS ?= single cluster
 MODELFLAGS ?=
 COVERFLAGS ?=
 MUTANTS ?= 6
@@ -80,6 +81,7 @@ test: redis ## the tests of all modules that need not wait for real time
 test-full: redis ## all tests of all modules, under the race detector where there is a C compiler
 	$(call tests,$(RACE) -timeout $(LONGEST))
 	$(if $(RACE),cd test && GOWORK=off $(gotest) -shuffle=on -timeout $(LONGEST) ./virtual ./suite)
+	cd test && SIGNALBOX_WORLDS="$(WORLDS)" GOWORK=off $(gotest) -shuffle=on -timeout $(LONGEST) -run "TestPromises|TestScripts" ./suite
 
 .PHONY: race
 race: redis ## the tests of the library, or of its PACKAGES, REPEAT times under the race detector, in a new order

@@ -5,13 +5,16 @@ package suite_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/countdown"
 	"github.com/signalbox-go/signalbox/election"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/multilock"
 	"github.com/signalbox-go/signalbox/once"
+	"github.com/signalbox-go/signalbox/redlock"
 	"github.com/signalbox-go/signalbox/semaphore"
 )
 
@@ -34,8 +37,8 @@ var errNoTry = errors.New("this kind has no TryLock")
 
 // of makes locks of a kind of the kit.
 func of(p locktest.Primitive) Maker {
-	return func(s *signalbox.Session, name string, options ...signalbox.LockOption) Lock {
-		return leased{p.New(s, name, options...)}
+	return func(s Sessions, name string, options ...signalbox.LockOption) Lock {
+		return leased{p.New(s[0], name, options...)}
 	}
 }
 
@@ -60,8 +63,8 @@ func orNil[H Hold](h H, err error) (Hold, error) {
 
 // permits makes semaphores that acquire n permits of all.
 func permits(n, all int) Maker {
-	return func(s *signalbox.Session, name string, options ...signalbox.LockOption) Lock {
-		return leased{weighted{semaphore.New(s, name, all, options...), n}}
+	return func(s Sessions, name string, options ...signalbox.LockOption) Lock {
+		return leased{weighted{semaphore.New(s[0], name, all, options...), n}}
 	}
 }
 
@@ -80,19 +83,77 @@ func (w weighted) TryLock(ctx context.Context) (signalbox.Lease, error) {
 }
 
 // newPair makes a multilock of a fair and a reentrant lock. Keys of the name are those of the second.
-func newPair(s *signalbox.Session, name string, options ...signalbox.LockOption) Lock {
+func newPair(s Sessions, name string, options ...signalbox.LockOption) Lock {
 	member := func(p locktest.Primitive, name string) multilock.Member {
-		m, _ := p.New(s, name, options...).(multilock.Member)
+		m, _ := p.New(s[0], name, options...).(multilock.Member)
 		return m
 	}
 	return leased{multilock.New(member(locktest.Fair(), name+"/b"), member(locktest.Reentrant(), name))}
 }
 
+// newQuorum makes a redlock, with tokens that rise.
+func newQuorum(s Sessions, name string, options ...signalbox.LockOption) Lock {
+	return leased{redlock.New(s, name, append(options, redlock.Fenced())...)}
+}
+
+// starter is a latch that is held by the round that runs, until that has been counted down.
+type starter struct{ latch *countdown.Latch }
+
+// newLatch makes a latch. It takes no option of leases.
+func newLatch(s Sessions, name string, _ ...signalbox.LockOption) Lock {
+	return starter{countdown.New(s[0], name)}
+}
+
+func (s starter) Lock(ctx context.Context) (Hold, error) {
+	for {
+		h, err := s.TryLock(ctx)
+		if !errors.Is(err, signalbox.ErrRunning) {
+			return h, err
+		}
+		// It has one try. If waiting cannot help, the next Start says so.
+		if round, err := s.latch.Round(ctx); err == nil {
+			_ = round.Wait(ctx)
+		}
+	}
+}
+
+func (s starter) TryLock(ctx context.Context) (Hold, error) {
+	r, err := s.latch.Start(ctx, 1)
+	if errors.Is(err, signalbox.ErrRunning) {
+		err = fmt.Errorf("%w: %w", signalbox.ErrHeld, err)
+	}
+	return orNil(round{r}, err)
+}
+
+// isHeld says whether a round runs.
+func (s starter) isHeld(ctx context.Context) bool {
+	r, err := s.latch.Round(ctx)
+	if err != nil {
+		return false
+	}
+	left, _ := r.Count(ctx)
+	return left > 0
+}
+
+// round is a round of one. Nothing ends it but its count.
+type round struct{ countdown.Round }
+
+func (r round) Token() uint64       { return r.ID() }
+func (round) Err() error            { return nil }
+func (round) Done() <-chan struct{} { return nil }
+func (round) Deadline() time.Time   { return time.Time{} }
+
+// Unlock counts the round down.
+func (r round) Unlock() error {
+	_, err := r.CountDown(context.Background(), "an id")
+	return err
+}
+
 // candidate is an election that is held by its leader.
 type candidate struct{ election *election.Election }
 
-func newElection(s *signalbox.Session, name string, options ...signalbox.LockOption) Lock {
-	return candidate{election.New(s, name, options...)}
+func newElection(s Sessions, name string, options ...signalbox.LockOption) Lock {
+	return candidate{election.New(s[0], name, options...)}
 }
 
 func (c candidate) Lock(ctx context.Context) (Hold, error) {
@@ -110,8 +171,8 @@ func (t term) Unlock() error { return t.Resign() }
 // runner is a once that is held while its function runs. The function fails, so that no outcome is stored.
 type runner struct{ once *once.Once }
 
-func newOnce(s *signalbox.Session, name string, options ...signalbox.LockOption) Lock {
-	return runner{once.New(s, name, options...)}
+func newOnce(s Sessions, name string, options ...signalbox.LockOption) Lock {
+	return runner{once.New(s[0], name, options...)}
 }
 
 // errFails is the result of each function of a once.

@@ -16,6 +16,7 @@ type Promise struct {
 	Try   func(w *World, k Kind)    // fails the test of the world if the kind does not keep the promise
 	Not   func(k Kind) (why string) // the reason why the kind makes no such promise; "" if it does, nil if all do
 	Only  string                    // the only world in which it can be tried, "" if it can be in all
+	Slow  func(k Kind) (why string) // the reason why real servers would take too long to show it; "" or nil if they do not
 	Alone bool                      // no other cell runs meanwhile: what the whole process shares is changed
 }
 
@@ -37,6 +38,18 @@ func (p Promise) reason(k Kind) string {
 	return p.Not(k)
 }
 
+// either returns the first reason of several.
+func either(reasons ...func(k Kind) string) func(k Kind) string {
+	return func(k Kind) (why string) {
+		for _, reason := range reasons {
+			if why = reason(k); why != "" {
+				break
+			}
+		}
+		return why
+	}
+}
+
 // cell is a promise of a kind in a world.
 type cell struct {
 	promise Promise
@@ -44,23 +57,41 @@ type cell struct {
 	world   string
 }
 
-// worlds returns virtual time, and the worlds that SIGNALBOX_WORLDS names.
+// worlds returns the worlds that SIGNALBOX_WORLDS names: without any the one in virtual time.
 func worlds() []string {
-	return append([]string{virtual}, strings.Fields(os.Getenv("SIGNALBOX_WORLDS"))...)
+	if named := strings.Fields(os.Getenv("SIGNALBOX_WORLDS")); len(named) > 0 {
+		return named
+	}
+	return []string{virtual}
 }
 
-// cells returns the whole table.
-func cells() (all []cell) {
-	for _, world := range worlds() {
+// cells returns the whole table of these worlds.
+func cells(worlds []string) (all []cell) {
+	for _, world := range worlds {
 		for _, p := range Promises() {
 			for _, k := range Kinds() {
-				if p.reason(k) == "" && (p.Only == "" || p.Only == world) {
-					all = append(all, cell{p, k, world})
+				if c := (cell{p, k, world}); c.whyNot() == "" {
+					all = append(all, c)
 				}
 			}
 		}
 	}
 	return all
+}
+
+// whyNot returns why there is no such cell.
+func (c cell) whyNot() string {
+	switch {
+	case c.promise.Only != "" && c.promise.Only != c.world:
+		return "only the world " + c.promise.Only + " can show it"
+	case c.kind.Servers > 1 && c.world != virtual:
+		return "real worlds have one server or one topology"
+	case c.promise.reason(c.kind) != "":
+		return c.promise.reason(c.kind)
+	case c.promise.Slow != nil && c.world != virtual:
+		return c.promise.Slow(c.kind)
+	}
+	return ""
 }
 
 func (c cell) name() string { return fmt.Sprintf("%s/%s/%s", c.promise.Name, c.kind.Name, c.world) }
@@ -73,5 +104,5 @@ func (c cell) run(t *testing.T) {
 			t.Logf("SIGNALBOX_CELL=%q go test ./suite", c.name())
 		}
 	}()
-	inWorld(t, c.world, func(w *World) { c.promise.Try(w, c.kind) })
+	inWorld(t, c.world, max(c.kind.Servers, 1), func(w *World) { c.promise.Try(w, c.kind) })
 }

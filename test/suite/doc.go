@@ -5,9 +5,10 @@
 // # The table
 //
 // A promise is a function of a world and a kind, and a row of Promises. A kind is a row of Kinds: how to acquire it, and
-// the facts that callers rely on. A world is servers, processes that use them, and time: virtual time with an embedded
-// server, and real servers of the topologies that the variable SIGNALBOX_WORLDS names. A cell of the table is a promise
-// of a kind in a world.
+// the facts that callers rely on. A world is servers, processes that use them, and time: virtual time with embedded
+// servers, or what the variable SIGNALBOX_WORLDS names: real servers of a topology of redistest, or one endpoint in front of
+// several (router, refusing-router). A cell of the table is a promise of a kind in a world. Exact bounds are those of virtual
+// time. On real servers a cell says what happens, and that it happens at last.
 //
 // A cell that fails prints how to run it alone:
 //

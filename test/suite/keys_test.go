@@ -3,7 +3,9 @@
 package suite_test
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,26 +18,40 @@ import (
 // keysOf returns the keys of a name.
 func (w *World) keysOf(p *Process, name string) testkit.Keys {
 	w.Helper()
-	keys, err := testkit.KeysOf(p.Session, p.prefix+name, p.options...)
+	keys, err := testkit.KeysOf(p.Sessions[0], p.prefix+name, p.options...)
 	require.NoError(w, err)
+	if p.kind.HoldKey != "" {
+		key := "{" + p.prefix + name + "}"
+		if strings.Contains(name, "{") {
+			key = p.prefix + name
+		}
+		keys.Holds, keys.Queues = []string{key + ":" + p.kind.HoldKey}, nil
+	}
 	return keys
 }
 
 // Keys returns the keys of a name that have a holder or a waiter, and those that never end.
 func (w *World) Keys(p *Process, name string) (held, immortal []string) {
 	w.Helper()
+	if lock, hasNoHold := p.Lock(name).(interface {
+		isHeld(ctx context.Context) bool
+	}); hasNoHold && lock.isHeld(w.Context()) {
+		held = append(held, name)
+	}
 	keys := w.keysOf(p, name)
 	for i, some := range [][]string{keys.Holds, keys.Queues, keys.Stored} {
 		for _, key := range some {
-			left, err := w.Do(key, "PTTL").AsInt64()
-			require.NoError(w, err)
-			const never, noKey = -1, -2
-			if left == never {
-				immortal = append(immortal, key)
-			}
-			isQueue := i == 1 && strings.HasSuffix(key, "queue")
-			if left != noKey && (i == 0 || isQueue) && w.isHeld(key) {
-				held = append(held, key)
+			for _, server := range w.admins {
+				left, err := w.Do(server, key, "PTTL").AsInt64()
+				require.NoError(w, err)
+				const never, noKey = -1, -2
+				if left == never {
+					immortal = append(immortal, key)
+				}
+				isQueue := i == 1 && strings.HasSuffix(key, "queue")
+				if left != noKey && (i == 0 || isQueue) && p.isHeld(w, server, key) {
+					held = append(held, key)
+				}
 			}
 		}
 	}
@@ -43,21 +59,25 @@ func (w *World) Keys(p *Process, name string) (held, immortal []string) {
 }
 
 // isHeld reports whether a key of holders or waiters has some.
-func (w *World) isHeld(key string) bool {
-	switch kind, _ := w.Do(key, "TYPE").ToString(); kind {
+func (p *Process) isHeld(w *World, server rueidis.Client, key string) bool {
+	switch kind, _ := w.Do(server, key, "TYPE").ToString(); kind {
 	case "zset":
 		ended := fmt.Sprintf("(%d", time.Now().UnixMicro())
+		if p.kind.In != nil {
+			ended = fmt.Sprintf("(%d", time.Now().UnixMilli())
+		}
 		if strings.HasSuffix(key, "queue") {
 			ended = "-inf"
 		}
-		n, _ := w.Do(key, "ZCOUNT", ended, "+inf").AsInt64()
+		n, _ := w.Do(server, key, "ZCOUNT", ended, "+inf").AsInt64()
 		return n > 0
 	case "hash", "list":
 		return true // in layouts of others
 	case "string":
 		const kind, mode = 3, 61 // '-' if there is no hold
-		value, _ := w.Do(key, "GET").ToString()
-		return !strings.HasPrefix(value, "sb1") || len(value) > mode && value[kind] != '-' && value[mode] != '-'
+		value, _ := w.Do(server, key, "GET").ToString()
+		isRedlock := strings.HasPrefix(value, "sb1q")
+		return isRedlock || !strings.HasPrefix(value, "sb1") || len(value) > mode && value[kind] != '-' && value[mode] != '-'
 	}
 	return false
 }
@@ -70,16 +90,18 @@ func (w *World) LeavesNothing(p *Process, name string) {
 	require.Empty(w, immortal, "these keys never end")
 }
 
-// Forget deletes the keys of a name, as an eviction or a failover does.
+// Forget deletes the keys of a name on all servers, as an eviction or a failover does.
 func (w *World) Forget(p *Process, name string) {
 	w.Helper()
 	keys := w.keysOf(p, name)
-	for _, key := range append(keys.Holds, keys.Queues...) {
-		require.NoError(w, w.Do(key, "DEL").Error())
+	for _, key := range slices.Concat([]string{p.prefix + name}, keys.Holds, keys.Queues, keys.Stored) {
+		for _, server := range w.admins {
+			require.NoError(w, w.Do(server, key, "DEL").Error())
+		}
 	}
 }
 
-// Do runs a command for a key, beside all processes.
-func (w *World) Do(key, command string, args ...string) rueidis.RedisResult {
-	return w.admin.Do(w.Context(), w.admin.B().Arbitrary(command).Keys(key).Args(args...).Build())
+// Do runs a command for a key on a server, beside all processes.
+func (w *World) Do(server rueidis.Client, key, command string, args ...string) rueidis.RedisResult {
+	return server.Do(w.Context(), server.B().Arbitrary(command).Keys(key).Args(args...).Build())
 }

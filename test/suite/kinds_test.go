@@ -21,12 +21,15 @@ type Kind struct {
 	// Several may hold a name at once, if all together take no more than there is. 0 stands for 1.
 	Takes, RivalTakes, Of int
 
+	Servers    int               // how many servers know nothing of each other and have the lock together; 0 for 1
 	In         *signalbox.Layout // the layout of other clients; nil: the library's own
+	HoldKey    string            // what follows the name in the key of holders, in the layout of other clients
 	RoundTrips int               // the scripts of a Lock and an Unlock of a free lock
-	Members    int               // the number of locks of which it is one; 0 for 1
+	Members    int               // the number of holds at servers of which a hold is one; 0 for 1
 	InOrder    bool              // waiters are granted it in the order of their requests
 	Whole      bool              // a hold that was granted without waiting has its whole lease from the start
 	StepsDown  bool              // a lease ends a third of its length before its hold
+	NoLease    bool              // a hold lasts until it is released
 	Function   bool              // a function that runs has it, on a goroutine, and Unlock returns the result of that
 	NoTry      bool              // there is no TryLock
 	NoTokens   bool              // tokens are the server's clock, and not compared here
@@ -35,7 +38,10 @@ type Kind struct {
 }
 
 // Maker makes a lock.
-type Maker func(s *signalbox.Session, name string, options ...signalbox.LockOption) Lock
+type Maker func(s Sessions, name string, options ...signalbox.LockOption) Lock
+
+// Sessions are those of a process, one for each server of its kind.
+type Sessions []*signalbox.Session
 
 // many is more than all readers of a test.
 const many = 1000
@@ -85,6 +91,16 @@ func Kinds() []Kind {
 			Name: "redisson reader beside writers", New: of(locktest.Reader()), Rival: of(locktest.Writer()), In: &inRedisson,
 			Takes: 1, RivalTakes: many, Of: many, RoundTrips: 2, NoTokens: true, Turnless: true, Whole: true,
 		},
+		{
+			Name: "redisson writer beside readers", New: of(locktest.Writer()), Rival: of(locktest.Reader()), In: &inRedisson,
+			Takes: many, RivalTakes: 1, Of: many, RoundTrips: 2, NoTokens: true, Turnless: true, Whole: true,
+		},
+		{
+			Name: "redisson permits", New: permits(2, 3), Rival: permits(3, 3), In: &inRedisson, HoldKey: "timeout",
+			Takes: 2, RivalTakes: 3, Of: 3, RoundTrips: 2, NoTokens: true, Turnless: true, Whole: true,
+		},
+		{Name: "redlock", New: newQuorum, Servers: 3, Members: 3, RoundTrips: 9},
+		{Name: "countdown", New: newLatch, RoundTrips: 2, NoLease: true, Turnless: true, Whole: true},
 		{
 			Name: "setnx", New: of(locktest.Reentrant()), In: &inSetNX,
 			RoundTrips: 2, NoTokens: true, Turnless: true, Whole: true,
@@ -137,8 +153,20 @@ func (k Kind) ofOthers() string {
 	return k.because("any key may be that of another client", k.In != nil)
 }
 
+func (k Kind) withoutLease() string {
+	return k.because("its hold lasts until it is released", k.NoLease)
+}
+
+func (k Kind) waitsALease() string {
+	return k.because("its servers grant nothing for a lease after they lost their data", k.Servers > 1)
+}
+
+func (k Kind) longDead() string {
+	return k.because("its dead waiters delay others for minutes", k.Dead > time.Minute)
+}
+
 func (k Kind) unforced() string {
-	lock, _ := k.New(nil, "a").(leased)
+	lock, _ := k.New(Sessions{nil}, "a").(leased)
 	_, isForcible := lock.lock.(locktest.Forcible)
 	return k.because("it has no ForceUnlock, or several holders", !isForcible)
 }

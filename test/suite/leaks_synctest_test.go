@@ -64,7 +64,7 @@ func closes(w *World, k Kind) {
 	}
 	require.NoError(w, b.Close(w.Context()))
 	time.Sleep(15 * time.Second)
-	require.Empty(w, w.redis.PubSubChannels(""))
+	w.NoSubscribers()
 	require.Zero(w, goroutines())
 	w.LeavesNothing(b, "a")
 	w.LeavesNothing(b, "b")

@@ -22,8 +22,15 @@ type link struct {
 	w                *Wire
 	client, server   net.Conn
 	muteUp, muteDown bool    // nothing passes any more
-	subscribed       bool    // the connection receives messages, and replies to no other requests
-	pending          []Fault // the faults of the requests whose replies are awaited
+	resp3            bool    // messages and confirmations of subscriptions are pushes
+	subscribed       bool    // the connection receives messages; without RESP3 it replies to no other requests
+	pending          []asked // the requests whose replies are awaited
+}
+
+// asked is a request whose reply is awaited.
+type asked struct {
+	fault    Fault
+	isScript bool
 }
 
 func (l *link) start() {
@@ -63,15 +70,17 @@ func (l *link) forwardRequests(up *delayLine) {
 		}
 		var muted bool
 		l.w.locked(func() {
-			l.subscribed = l.subscribed || name == "SUBSCRIBE" || name == "SSUBSCRIBE"
+			subscribes := strings.HasSuffix(name, "SUBSCRIBE")
+			l.resp3 = l.resp3 || name == "HELLO" && len(words) > 1 && words[1] == "3"
+			l.subscribed = l.subscribed || subscribes
 			l.muteUp = l.muteUp || f == HideRequest
 			muted = l.muteUp
-			if muted || l.subscribed {
+			if muted || subscribes || l.subscribed && !l.resp3 {
 				return
 			}
-			l.pending = append(l.pending, f)
+			l.pending = append(l.pending, asked{f, isScript(name, words)})
 			if f == Twice {
-				l.pending, raw = append(l.pending, dropped), slices.Concat(raw, raw)
+				l.pending, raw = append(l.pending, asked{fault: dropped}), slices.Concat(raw, raw)
 			}
 		})
 		switch {
@@ -95,8 +104,11 @@ func (l *link) forwardReplies(down *delayLine) {
 		f := None
 		var muted, loses bool
 		l.w.locked(func() {
-			if !l.subscribed && raw[0] != '>' && len(l.pending) > 0 {
-				f, l.pending = l.pending[0], l.pending[1:]
+			if raw[0] != '>' && len(l.pending) > 0 {
+				if l.pending[0].isScript && raw[0] != '-' {
+					l.w.mu.executed++
+				}
+				f, l.pending = l.pending[0].fault, l.pending[1:]
 			}
 			l.muteDown = l.muteDown || l.w.mu.silent || f == HideReply
 			muted, loses = l.muteDown, l.w.mu.loses

@@ -4,6 +4,7 @@ package suite_test
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,7 +18,13 @@ func TestMain(m *testing.M) {
 	// The embedded server makes an interpreter for each script that it runs. With this much memory it is made quickly; a script
 	// that needs more fails.
 	lua.RegistrySize, lua.CallStackSize = 1024, 32
-	redistest.VerifyTestMain(redistest.ShortUnderRace(testsInWorlds{m}))
+	var tests redistest.Tests = testsInWorlds{m}
+	if slices.Equal(worlds(), []string{virtual}) {
+		tests = redistest.ShortUnderRace(tests)
+	} else {
+		tests = redistest.WithParallelism(40, tests) // real time passes for all at once
+	}
+	redistest.VerifyTestMain(tests)
 }
 
 // testsInWorlds runs the tests, and then closes the servers that cells of real worlds share.
@@ -32,7 +39,7 @@ func (t testsInWorlds) Run() int {
 // Each promise holds for each kind in each world.
 func TestPromises(t *testing.T) { //nolint:paralleltest // a cell that has to be alone runs beside no other test either
 	only, ran := os.Getenv("SIGNALBOX_CELL"), false
-	for _, c := range cells() {
+	for _, c := range cells(worlds()) {
 		if !strings.HasPrefix(c.name(), only) {
 			continue
 		}

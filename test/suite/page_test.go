@@ -6,10 +6,12 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -30,6 +32,29 @@ func TestThePageHasTheTable(t *testing.T) {
 		return
 	}
 	require.Equal(t, table(), got, "cd test && go test ./suite -run %s -update", t.Name())
+}
+
+// Each package of a kind has a row, which begins with its name. Those of shards are members of a group, and no holders of a name.
+func TestEachKindHasARow(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("../../*/*.go")
+	require.NoError(t, err)
+	rows, found := make(map[string]bool), 0
+	for _, k := range Kinds() {
+		first, _, _ := strings.Cut(k.Name, " ")
+		rows[first] = true
+	}
+	for _, file := range files {
+		kind := filepath.Base(filepath.Dir(file))
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		if !strings.Contains(string(text), "\nfunc New(") || kind == "shards" || kind == "signalboxtest" {
+			continue
+		}
+		found++
+		assert.True(t, rows[kind], "test/suite/kinds_test.go: no row begins with %q", kind)
+	}
+	require.Positive(t, found)
 }
 
 // table returns the promises in Markdown, with the kinds that do not make each of them.

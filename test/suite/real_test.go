@@ -12,8 +12,51 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
+
+// routers are the worlds with one endpoint in front of several servers.
+var routers = map[string]redistest.Routing{
+	"router":          redistest.FirstKey,
+	"refusing-router": redistest.Refusing,
+}
+
+// routed is a router and the servers behind it.
+type routed struct {
+	*redistest.Router
+
+	shards []*redistest.Server
+}
+
+func (routed) Name() string                   { return "router" }
+func (r routed) Servers() []*redistest.Server { return r.shards }
+
+// Close implements redistest.Topology.
+func (r routed) Close() {
+	if r.Router != nil {
+		r.Router.Close()
+	}
+	for _, s := range r.shards {
+		s.Close()
+	}
+}
+
+// startRouter runs a router and its servers.
+func startRouter(routing redistest.Routing) (redistest.Topology, error) {
+	var r routed
+	for range 3 {
+		s, err := redistest.StartServer()
+		if err != nil {
+			r.Close()
+			return nil, err
+		}
+		r.shards = append(r.shards, s)
+	}
+	var err error
+	r.Router, err = redistest.StartRouter(routing, r.shards...)
+	return r, err
+}
 
 // servers are the topologies that cells of real worlds share, by name.
 var servers struct {
@@ -26,12 +69,12 @@ func newReal(t *testing.T, name string) *World {
 	t.Helper()
 	top, err := startServers(name)
 	require.NoError(t, err)
-	w := &World{T: t, Life: 3 * time.Second, Grace: 1500 * time.Millisecond, prefix: fmt.Sprint("cell ", clients.Add(1), " ")}
-	if name == "cluster" {
-		w.Life = 10 * time.Second // its waiters may be delayed by 4 s
-	}
-	w.client = func(mod func(*rueidis.ClientOption)) rueidis.Client { return top.Client(t, mod) }
-	w.open()
+	w := &World{T: t, Life: redistest.Patience, Grace: redistest.Patience, patience: redistest.Patience}
+	w.prefix = fmt.Sprint("cell ", clients.Add(1), " ")
+	// A busy machine can keep a process from renewing for seconds.
+	w.defaults = append(w.defaults, signalbox.WithDefaults(signalbox.WithFirstLease(time.Hour)))
+	w.client = func(_ int, mod func(*rueidis.ClientOption)) rueidis.Client { return top.Client(t, mod) }
+	w.open(0)
 	return w
 }
 
@@ -53,6 +96,9 @@ func startServers(name string) (redistest.Topology, error) {
 }
 
 func startTopology(name string) (redistest.Topology, error) {
+	if routing, isRouter := routers[name]; isRouter {
+		return startRouter(routing)
+	}
 	for _, s := range redistest.Topologies() {
 		if s.Name == name {
 			return s.Start()

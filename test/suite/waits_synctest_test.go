@@ -4,6 +4,7 @@ package suite_test
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -68,6 +69,7 @@ func waitersDie(w *World, k Kind) {
 	if w.Virtual {
 		time.Sleep(30 * time.Second)
 		w.Free(b, "a")
+		w.Arrive()
 		w.LeavesNothing(b, "a")
 	}
 }
@@ -84,7 +86,9 @@ func serverEmpty(w *World, k Kind) {
 		go func() { used <- m.use(w.Context(), w, p, "a", 10*time.Millisecond) }()
 		w.Arrive()
 	}
-	w.redis.FlushAll()
+	for _, server := range w.redis {
+		server.FlushAll()
+	}
 	for _, p := range []*Process{a, b, c} {
 		p.Cut()
 	}
@@ -102,7 +106,8 @@ func serverEmpty(w *World, k Kind) {
 	w.Lost(h)
 }
 
-// order queues five waiters, and two that give up. TryLock fails as long as a waiter waits.
+// order queues five waiters, and two that give up. TryLock fails as long as a waiter waits. On real servers the order is not
+// compared: a busy machine passes a waiter over from which the server hears nothing for three seconds.
 func order(w *World, k Kind) {
 	holder := w.Rival(k)
 	last := w.Holds(holder, "a")
@@ -117,13 +122,19 @@ func order(w *World, k Kind) {
 		}
 		queue = append(queue, w.Waits(w.Context(), p, "a"))
 		if i == 2 {
-			w.Waits(ctx, p, "a")
+			locktest.LaterWith(ctx, p.Lock("a").Lock) // it may share a ticket, and sends nothing then
+			w.Arrive(p)
 		}
 	}
 	cancel()
 	w.Arrive()
+	if !w.Virtual {
+		queue = slices.Repeat([]waiter{merged(queue)}, len(queue))
+	}
 	for _, waiting := range queue {
-		w.tryWaits(holder)
+		if w.Virtual {
+			w.tryWaits(holder)
+		}
 		w.Unlocks(last)
 		next := w.Gets(waiting, 100*time.Millisecond)
 		w.Rises(k, last, next)
@@ -131,6 +142,15 @@ func order(w *World, k Kind) {
 	}
 	w.Unlocks(last)
 	w.Free(holder, "a")
+}
+
+// merged is whoever of the queue is served next.
+func merged(queue []waiter) waiter {
+	all := make(chan locktest.Result[Hold], len(queue))
+	for _, waiting := range queue {
+		go func() { all <- <-waiting }()
+	}
+	return all
 }
 
 func (w *World) tryWaits(p *Process) {

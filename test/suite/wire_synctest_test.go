@@ -46,6 +46,7 @@ type Wire struct {
 	mu struct {
 		sync.Mutex
 		links    map[*link]bool
+		executed int               // the number of scripts whose replies have come
 		requests []string          // the counted requests since Arm
 		onCount  func(name string) // called with each request that counts
 		at       int               // the number of requests until the one with the fault; 0 or less: it has come
@@ -140,12 +141,26 @@ func (w *Wire) connect(dial func() (net.Conn, error)) (net.Conn, error) {
 	return near, nil
 }
 
+// Busy returns how many scripts were executed, and whether replies are awaited.
+func (w *Wire) Busy() (executed int, awaits bool) {
+	w.locked(func() {
+		executed = w.mu.executed
+		for l := range w.mu.links {
+			awaits = awaits || len(l.pending) > 0
+		}
+	})
+	return executed, awaits
+}
+
+func isScript(name string, words []string) bool {
+	return locktest.Script(words) != nil || strings.HasPrefix(name, "EVAL")
+}
+
 // count counts a request, and returns its fault. A ping is not counted.
 func (w *Wire) count(name string, words []string) (f Fault, onCount func(string)) {
-	isScript := locktest.Script(words) != nil || strings.HasPrefix(name, "EVAL")
 	subscribes := strings.HasSuffix(name, "SUBSCRIBE") && !strings.Contains(name, "UNSUB")
 	w.locked(func() {
-		if isScript || subscribes {
+		if isScript(name, words) || subscribes {
 			w.mu.requests = append(w.mu.requests, name)
 			onCount = w.mu.onCount
 			if w.mu.at--; w.mu.at == 0 {

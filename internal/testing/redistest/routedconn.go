@@ -27,6 +27,7 @@ type routedConn struct {
 // routedRequest is a request, and where its reply comes from.
 type routedRequest struct {
 	words       []string
+	confirms    int    // the pushes that confirm it, in place of a reply; 0 for a reply
 	first, last int    // the shards that have it: from first to before last
 	refusal     string // the error of the router itself, which no shard has it for; or ""
 	hangup      bool   // the router closes the connection instead
@@ -59,7 +60,8 @@ func (c *routedConn) close() {
 	})
 }
 
-// read is the reader of a shard: pushes go to the client at once.
+// read is the reader of a shard. Messages go to the client at once. A confirmation of a subscription is a push, too, but clients
+// take it for the reply to their request.
 func (c *routedConn) read(i int) {
 	defer c.close()
 	defer close(c.replies[i])
@@ -69,7 +71,7 @@ func (c *routedConn) read(i int) {
 		if err != nil {
 			return
 		}
-		if f.kind == '>' {
+		if f.kind == '>' && !isConfirmation(f) {
 			c.write(f.raw)
 			continue
 		}
@@ -79,6 +81,14 @@ func (c *routedConn) read(i int) {
 			return
 		}
 	}
+}
+
+func isConfirmation(f frame) bool {
+	return len(f.elems) > 0 && isSubscription(f.elems[0].text)
+}
+
+func isSubscription(command string) bool {
+	return strings.HasSuffix(strings.ToUpper(command), "SUBSCRIBE")
 }
 
 func (c *routedConn) write(raw []byte) {
@@ -112,8 +122,8 @@ func (c *routedConn) serve() {
 				return
 			}
 		}
-		if strings.HasSuffix(strings.ToUpper(words[0]), "SUBSCRIBE") {
-			continue // the confirmation is a push
+		if isSubscription(words[0]) {
+			request.confirms = max(len(words)-1, 1)
 		}
 		c.expect(request)
 	}
@@ -174,6 +184,16 @@ func (c *routedConn) reply() {
 func (c *routedConn) replyTo(request routedRequest) (reply []byte, isReply bool) {
 	if request.hangup {
 		return nil, false
+	}
+	if request.confirms > 0 && request.refusal == "" {
+		for range request.confirms {
+			f, open := <-c.replies[request.first]
+			if !open {
+				return nil, false
+			}
+			reply = append(reply, f.raw...)
+		}
+		return reply, true
 	}
 	for i := request.first; i < request.last; i++ {
 		f, open := <-c.replies[i]

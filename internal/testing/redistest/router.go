@@ -61,9 +61,19 @@ type Router struct {
 // NewRouter runs a router in front of these servers until the test ends.
 func NewRouter(tb testing.TB, routing Routing, shards ...*Server) *Router {
 	tb.Helper()
-	listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	r, err := StartRouter(routing, shards...)
 	if err != nil {
 		tb.Fatal(err)
+	}
+	tb.Cleanup(r.Close)
+	return r
+}
+
+// StartRouter is NewRouter for what several tests share. Close it.
+func StartRouter(routing Routing, shards ...*Server) (*Router, error) {
+	listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		return nil, err
 	}
 	dials := make([]func() (net.Conn, error), len(shards))
 	for i, s := range shards {
@@ -72,8 +82,7 @@ func NewRouter(tb testing.TB, routing Routing, shards ...*Server) *Router {
 	r := NewPipeRouter(routing, dials...)
 	r.proxy = listener
 	r.running.Go(r.accept)
-	tb.Cleanup(r.Close)
-	return r
+	return r, nil
 }
 
 // NewPipeRouter returns a router without an address, for tests in virtual time: clients connect by Dial, and the router to
