@@ -46,7 +46,8 @@ import (
 //     that refuses HELLO in words of its own is served without it;
 //   - AuthCredentialsFn to one that marks its errors: nothing was sent. It is called for each new
 //     connection, and fails if it panics, or takes longer than 5 s and Dialer.Timeout. An error at
-//     RefreshAfter ends no connection: the log says so, and it is called again. A subscribed
+//     RefreshAfter ends no connection, nor does a server that refuses what it returned then: the log
+//     says so, and it is called again. A subscribed
 //     connection in RESP2, which refuses AUTH, is made anew if the credentials have changed. It is not
 //     called for sentinels: they have a user and a password of their own, Sentinel.Username and
 //     Sentinel.Password, or what the function of WithSentinelCredentials returns;

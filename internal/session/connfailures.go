@@ -36,6 +36,11 @@ var failureMessages = map[wire.FailureKind]struct{ begins, advice, ends string }
 		"give the client the credentials of now: WithSentinelCredentials returns them for each connection, a fixed password needs a new session",
 		"signalbox: the sentinel accepts the client again",
 	},
+	wire.FailureLogin: {
+		"signalbox: the server refuses the newer credentials of an open connection, which works with those that it has",
+		"let the server know credentials before the function for credentials returns them; connections that break cannot be made anew until then",
+		"signalbox: the server accepts the newer credentials",
+	},
 }
 
 // connFailures logs what the client's connections cannot do while calls still succeed, once, and its end. A connection does not know

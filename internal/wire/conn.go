@@ -62,6 +62,8 @@ type conn struct {
 		endCounted                bool      // the end was recorded as an event
 		draining                  bool
 		given                     rueidis.AuthCredentials // the credentials that the program's function returned last, for this connection
+		awaitsLogin               bool                    // the client sends these next, in an AUTH
+		loginAt                   uint64                  // the number of the last such AUTH among the requests; 0 for none
 		leaving                   error                   // the reason for which it ends after the drain, an errUnsent; nil if it is replaced
 		drainEnded                chan struct{}           // closed at the end of what Write waits for: a drain, or the second connection; nil if there is neither
 		refusal                   string                  // the reason for which the server has not accepted the client, or ""

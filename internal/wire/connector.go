@@ -326,6 +326,7 @@ func (e *endpoint) recordAcceptedLocked() {
 	now := clock.Mono()
 	e.connector.acceptedAt.Store(&now)
 	e.reportLocked(FailureSentinel, nil)
+	e.reportLocked(FailureLogin, nil)
 	if len(e.unreplaced) == 0 { // an older connection may still be one that cannot be replaced
 		e.reportLocked(FailureReplacement, nil)
 	}

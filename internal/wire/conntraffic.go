@@ -40,6 +40,8 @@ func (c *conn) noteRequestLocked(word []byte) {
 		c.mu.subscribed, c.mu.pinned = true, true
 	case is("WATCH"), is("MULTI"):
 		c.mu.pinned = true
+	case is("AUTH") && c.mu.awaitsLogin:
+		c.mu.awaitsLogin, c.mu.loginAt = false, c.mu.sent
 	case is("AUTH"):
 		// Without a function it is the program's own, who is another user from now on: a state that no other connection has.
 		c.mu.pinned = c.mu.pinned || c.mu.accepted && c.credentials().function == nil
@@ -59,6 +61,8 @@ func (c *conn) countRepliesLocked(b []byte) (found string, areReplies bool) {
 	f := &c.mu.replies
 	for len(b) > 0 {
 		isRefusal, value := f.isRefusal(b), b
+		isLogin := c.mu.loginAt == c.mu.received+1
+		concealed := isLogin && isRefusal && !f.insideValue()
 		var ended bool
 		b, ended = f.next(b)
 		if isRefusal {
@@ -66,12 +70,17 @@ func (c *conn) countRepliesLocked(b []byte) (found string, areReplies bool) {
 			maskSecrets(value[:len(value)-len(b)], secrets)
 			maskSecrets(f.text, secrets) // which has what came before, too
 		}
+		if concealed {
+			concealRefusal(value)
+		}
 		if !ended {
 			break
 		}
 		if f.kind != '>' { // a message is no reply
 			c.mu.received++
 			switch {
+			case isLogin:
+				c.loginEndedLocked(f.refusal())
 			case f.kind == '-' || f.kind == '!':
 				c.mu.greeting.noteRefusal(c.mu.received)
 				if words := f.refusal(); c.isRejectionLocked(words) {
@@ -91,6 +100,23 @@ func (c *conn) countRepliesLocked(b []byte) (found string, areReplies bool) {
 		found = "" // it is known
 	}
 	return found, !surplus && !f.unreadable
+}
+
+// concealRefusal makes an error a string of the same length: the client ends a connection on which newer credentials are refused, and
+// the server lets it be what it was.
+func concealRefusal(refusal []byte) {
+	refusal[0] = map[byte]byte{'-': '+', '!': '$'}[refusal[0]]
+}
+
+// loginEndedLocked reports whether the server accepts newer credentials on an open connection. A program may have them before the
+// server does.
+func (c *conn) loginEndedLocked(refusal string) {
+	c.mu.loginAt = 0
+	if refusal == "" {
+		c.endpoint.report(FailureLogin, nil)
+	} else {
+		c.endpoint.report(FailureLogin, &refusedError{refusal})
+	}
 }
 
 // secretsLocked returns the passwords that were written on the connection.

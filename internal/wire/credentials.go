@@ -127,8 +127,8 @@ func (c *conn) credentials() *credentials { return c.endpoint.connector.credenti
 //
 // The client sends what it was given here, in an AUTH, while the inner connection may be replaced by one that was greeted with what
 // connectNext was given. Both come from the program's function, and no request is written while the inner connection is replaced. So
-// the AUTH reaches one of the two, whole. If it carries the older ones of the two, the server still accepts them, or it refuses the
-// AUTH: then the client ends the connection, with nothing executed twice, and asks again for the next one.
+// the AUTH reaches one of the two, whole. If the server refuses it, the connection stays what it was, and the client does not learn of
+// the refusal: it would end the connection.
 func (c *conn) credentialsForClient() (rueidis.AuthCredentials, error) {
 	found, err := c.credentials().fetch(context.Background(), c.current().RemoteAddr())
 	c.mu.Lock()
@@ -145,6 +145,7 @@ func (c *conn) credentialsForClient() (rueidis.AuthCredentials, error) {
 	if changed {
 		c.mu.given = found
 	}
+	c.mu.awaitsLogin = err == nil && !unsent && found.Username+found.Password != ""
 	c.mu.Unlock()
 	if err != nil {
 		// An error would end the connection, which works. Without a user the client sends nothing, and asks again.

@@ -93,6 +93,9 @@ func TestTheSecondConnectionHasTheCredentialsOfNow(t *testing.T) {
 		"the function is wrong": {fails: func() (rueidis.AuthCredentials, error) {
 			return rueidis.AuthCredentials{Username: "teller", Password: "old"}, nil
 		}},
+		"a refresh is wrong": {fails: func() (rueidis.AuthCredentials, error) {
+			return rueidis.AuthCredentials{Username: "teller", Password: "early", RefreshAfter: time.Now().Add(3 * time.Second)}, nil
+		}, mod: func(v *vault, _ *rueidis.ClientOption) { v.refresh = 3 * time.Second }},
 		"a name and a password of the past": {mod: func(_ *vault, o *rueidis.ClientOption) { o.ClientName, o.Password = "AUTH", "old" }},
 	} {
 		t.Run(name, func(t *testing.T) {
