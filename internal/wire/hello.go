@@ -7,12 +7,12 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
-	"regexp"
+	"strings"
 	"sync/atomic"
 )
 
 // TranslateHello returns a DialFunc whose connections translate one refusal. The client opens a connection with HELLO, and
-// does without it if the server calls it an unknown command. Proxies have words of their own for that, which the
+// does without it if the server calls it an unknown command. Proxies and services have words of their own for that, which the
 // client takes for a failure. next makes the connections; nil is the client's own dialer.
 func TranslateHello(next DialFunc) DialFunc {
 	if next == nil {
@@ -23,7 +23,7 @@ func TranslateHello(next DialFunc) DialFunc {
 		if err != nil {
 			return nil, err
 		}
-		return &translatedConn{Conn: conn}, nil
+		return &translatedConn{Conn: conn, requests: frameScanner{keepWord: true}}, nil
 	}
 }
 
@@ -32,10 +32,22 @@ type translatedConn struct {
 	net.Conn
 
 	handshakeOver atomic.Bool
+	hello         atomic.Pointer[helloSent] // the last HELLO
+
+	// Only the writer uses the following fields.
+	requests frameScanner
+	sent     uint64
 
 	// Only the reader uses the following fields.
+	replies    frameScanner
+	received   uint64
 	unreturned []byte // the bytes that were read and not returned yet
-	insideLine bool   // reports whether the next byte is inside a line
+}
+
+// helloSent is a HELLO that was sent.
+type helloSent struct {
+	number   uint64 // its number among the requests of the connection
+	withAuth bool   // reports whether it has credentials
 }
 
 // maxRefusal is the length up to which the text of an error is read to its end.
@@ -46,16 +58,43 @@ const (
 	helloUnknown = "-ERR unknown command 'HELLO'\r\n"
 )
 
-// helloRefused matches an error about HELLO. Errors with another code, such as NOAUTH, WRONGPASS, NOPERM and NOPROTO, do not
-// mean that the command is unknown.
-var helloRefused = regexp.MustCompile(`(?im)^-ERR [^\r\n]*\bhello\b[^\r\n]*\r\n`)
+// isUnknown reports whether words with which the HELLO is refused mean that the server does not know it, or not this version of the
+// protocol. A server that knows it never asks for credentials that it has: something in front of it waits for an AUTH.
+func (h *helloSent) isUnknown(words string) bool {
+	code, _, _ := strings.Cut(words, " ")
+	about := strings.ToLower(words)
+	switch {
+	case code == "NOPROTO":
+		return true
+	case code == "NOAUTH":
+		return h.withAuth
+	case code != "ERR" && code == strings.ToUpper(code), begins(words, temporaryRefusals):
+		return false
+	}
+	return strings.Contains(about, "hello") || strings.Contains(about, "command") && !strings.Contains(about, "auth")
+}
 
 // Write implements net.Conn.
 func (c *translatedConn) Write(b []byte) (int, error) {
-	if !c.handshakeOver.Load() && !bytes.Contains(b, []byte(helloRequest)) {
-		c.handshakeOver.Store(true)
+	if !c.handshakeOver.Load() {
+		c.noteRequests(b)
 	}
 	return c.Conn.Write(b)
+}
+
+// noteRequests finds the HELLO among the requests in b.
+func (c *translatedConn) noteRequests(b []byte) {
+	if !bytes.Contains(b, []byte(helloRequest)) {
+		c.handshakeOver.Store(true)
+		return
+	}
+	for rest, ended := c.requests.next(b); ended; rest, ended = c.requests.next(rest) {
+		c.sent++
+		if string(bytes.TrimSpace(c.requests.text)) == "HELLO" {
+			c.hello.Store(&helloSent{c.sent, bytes.Contains(b[:len(b)-len(rest)], []byte("\r\nAUTH\r\n"))})
+		}
+		b = rest
+	}
 }
 
 // Read implements net.Conn.
@@ -72,29 +111,28 @@ func (c *translatedConn) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// translate replaces refusals of HELLO in what was read. If the last line is an error, it reads that to its end first. If
+// translate replaces a refusal of HELLO in what was read. If it ends inside an error, it reads that to its end first. If
 // reading ends meanwhile, the client finds out when it reads on.
-func (c *translatedConn) translate(read []byte) []byte {
-	lines := 0 // where the first line begins
-	if c.insideLine {
-		if lines = bytes.IndexByte(read, '\n') + 1; lines == 0 {
-			return read
+func (c *translatedConn) translate(read []byte) (translated []byte) {
+	f, more := &c.replies, make([]byte, maxText)
+	for len(read) > 0 {
+		rest, ended := f.next(read)
+		for !ended && len(read) < maxRefusal && len(f.line) > 0 && f.isRefusal(f.line) {
+			n, err := c.Conn.Read(more)
+			if read = append(read, more[:n]...); err != nil {
+				break
+			}
+			rest, ended = f.next(read[len(read)-n:])
 		}
-	}
-	more := make([]byte, maxRefusal)
-	for len(read) < maxRefusal && endsInAnError(read[lines:]) {
-		n, err := c.Conn.Read(more)
-		read = append(read, more[:n]...)
-		if err != nil {
-			break
+		if !ended {
+			return append(translated, read...)
 		}
+		c.received++
+		value := read[:len(read)-len(rest)]
+		if hello := c.hello.Load(); f.kind == '-' && hello != nil && hello.number == c.received && hello.isUnknown(f.refusal()) {
+			value = []byte(helloUnknown)
+		}
+		translated, read = append(translated, value...), rest
 	}
-	c.insideLine = read[len(read)-1] != '\n'
-	return append(read[:lines:lines], helloRefused.ReplaceAllLiteral(read[lines:], []byte(helloUnknown))...)
-}
-
-// endsInAnError reports whether the last line is an error whose end is missing.
-func endsInAnError(lines []byte) bool {
-	last := lines[bytes.LastIndexByte(lines, '\n')+1:]
-	return len(last) > 0 && last[0] == '-'
+	return translated
 }
