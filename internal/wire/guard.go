@@ -105,12 +105,16 @@ func within[T any](ctx context.Context, f *boundCalls, call func() (T, error), d
 //     client itself would write user and password on it.
 //  2. An attempt ends with its context. A connection that comes later is closed.
 //  3. A panic, and a connection that is nil, are errors of the attempt.
+//  4. The TLS configuration that the dialer gets names the server: crypto/tls takes the name from an address, and the dialer may have
+//     none but its connection.
+//  5. A connection that has no deadlines gets them.
 func GuardedDialer(o *rueidis.ClientOption) DialFunc {
 	next, calls := dialerOf(o), newBoundCalls("the dialer", maxHung)
 	if next == nil {
 		next, calls.what, calls.late = dial, "connecting, or a function of TLSConfig or Dialer,", errorTime
 	}
 	return func(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
+		config = withServerName(config, addr)
 		made, err := within(ctx, calls, func() (net.Conn, error) { return next(ctx, addr, dialer, config) }, closeConn)
 		switch {
 		case err != nil:
@@ -122,8 +126,20 @@ func GuardedDialer(o *rueidis.ClientOption) DialFunc {
 			return nil, fmt.Errorf("%w: TLSConfig is set, and the dialer returned a connection without TLS (%T): let the dialer do TLS; "+
 				"if it does, give its type a method NetConn or ConnectionState, or set no TLSConfig", errs.ErrBadOption, made)
 		}
-		return made, nil
+		return withDeadlines(made), nil
 	}
+}
+
+// withServerName returns the configuration, with the host of the address as the name that the server's certificate has to have unless
+// another one is given.
+func withServerName(config *tls.Config, addr string) *tls.Config {
+	host, _, err := net.SplitHostPort(addr)
+	if config == nil || config.ServerName != "" || err != nil {
+		return config
+	}
+	named := config.Clone()
+	named.ServerName = host
+	return named
 }
 
 func closeConn(c net.Conn) {

@@ -3,10 +3,12 @@
 package wire_test
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"io"
 	"net"
+	"os"
 	"runtime"
 	"sync"
 	"testing"
@@ -19,6 +21,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/testing/dialtest"
+	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 type (
@@ -156,4 +159,62 @@ func TestFunctionsOfTLSAreGuarded(t *testing.T) {
 		require.ErrorContains(t, err, says)
 	}
 	close(hangs)
+}
+
+// endless is a connection without deadlines, as one through SSH.
+type endless struct{ net.Conn }
+
+func (endless) SetDeadline(time.Time) error      { return errors.ErrUnsupported }
+func (endless) SetReadDeadline(time.Time) error  { return errors.ErrUnsupported }
+func (endless) SetWriteDeadline(time.Time) error { return errors.ErrUnsupported }
+
+// A dialer may return connections without deadlines. They are used as all others are, also after their age, and a server that is silent
+// holds up no attempt.
+func TestConnectionsWithoutDeadlinesGetThem(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var f fakeServer
+		f.set(nil, welcomes)
+		withoutDeadlines := func(o *rueidis.ClientOption) {
+			o.DialCtxFn = func(ctx context.Context, address string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
+				conn, err := f.dial(ctx, address, dialer, config)
+				return endless{conn}, err
+			}
+		}
+		client := f.client(t, withoutDeadlines)
+		defer client.Close()
+		r := wire.NewRunner(client)
+		for range 100 {
+			_, err := r.Run(t.Context(), hello("key"))
+			require.NoError(t, err)
+			time.Sleep(10 * time.Second)
+		}
+		failures, _ := wire.Failures(client)
+		require.Empty(t, failures)
+		f.set(nil, func(string) string { time.Sleep(time.Hour); return "" })
+		began := time.Now()
+		o := rueidis.ClientOption{InitAddress: []string{"far:1"}, ForceSingleClient: true}
+		withoutDeadlines(&o)
+		_, err := signalbox.DialWith(t.Context(), o)
+		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+		require.LessOrEqual(t, time.Since(began), 6*time.Second)
+		time.Sleep(2 * time.Hour)
+	})
+}
+
+// A dialer that does TLS by itself gets a configuration that says which name the certificate has to have.
+func TestADialerGetsTheNameOfTheServer(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{"redis.example:6379": "redis.example", "[::1]:6379": "::1", "/run/redis.sock": ""} {
+		var got *tls.Config
+		given := &tls.Config{MinVersion: tls.VersionTLS12}
+		dial := wire.GuardedDialer(&rueidis.ClientOption{DialCtxFn: func(_ context.Context, _ string, _ *net.Dialer, config *tls.Config) (net.Conn, error) {
+			got = config
+			return nil, errors.ErrUnsupported
+		}})
+		_, err := dial(t.Context(), address, nil, given)
+		require.ErrorIs(t, err, errors.ErrUnsupported)
+		require.Equal(t, want, got.ServerName)
+		require.Empty(t, given.ServerName)
+	}
 }
