@@ -78,7 +78,7 @@ func newServe(s *serverFlags) *cobra.Command {
 	cmd.Flags().StringVar(&f.listen, "listen", "127.0.0.1:7290", "`address` to listen on")
 	durationVar(cmd.Flags(), &f.every, "every", 5*time.Second, "how old holders and waiters may be, and how often the page reloads")
 	cmd.Flags().BoolVar(&f.allowBreak, "allow-break", false, "offer to break locks to a client that has the token")
-	cmd.Flags().StringVar(&f.tokenFile, "break-token-file", os.Getenv(envBreakTokenFile), "`file` with the token, if it is not in $"+envBreakToken+" ($"+envBreakTokenFile+")")
+	cmd.Flags().StringVar(&f.tokenFile, "break-token-file", variable(envBreakTokenFile), "`file` with the token, if it is not in $"+envBreakToken+" ($"+envBreakTokenFile+")")
 	cmd.Flags().Lookup("break-token-file").DefValue = "" // no value of the environment is in the help
 	cmd.RunE = s.watching(f.run)
 	return cmd
@@ -133,12 +133,12 @@ func (f *serveFlags) breakToken(ctx context.Context) (func() string, error) {
 		file := f.server.file("break token file", f.tokenFile)
 		file.least = shortestToken
 		_, err := file.read(ctx)
-		return func() string {
+		return func() string { //nolint:contextcheck // a pipe was read before
 			token, _ := file.read(context.Background()) // after a first good one there is no error
 			return token
 		}, err
 	}
-	token := os.Getenv(envBreakToken)
+	token := variable(envBreakToken)
 	if len(token) < shortestToken {
 		return nil, badUsage("--allow-break needs a token of %d characters or more, in $%s or --break-token-file", shortestToken, envBreakToken)
 	}

@@ -61,9 +61,9 @@ const closeGrace = time.Second
 // addServerFlags adds the flags that every command has which asks a server.
 func addServerFlags(flags *pflag.FlagSet) *serverFlags {
 	s := &serverFlags{notices: newNotices(unbroken{os.Stderr})}
-	flags.StringVar(&s.url, "redis", os.Getenv(envURL), "`URL` of the server; better in $"+envURL+" if it has a password")
-	flags.StringVar(&s.user, "user", os.Getenv(envUser), "`name` of the ACL user ($"+envUser+")")
-	flags.StringVar(&s.passwordFile, "password-file", os.Getenv(envPasswordFile), "`file` with the password, if it is not in $"+envPassword+" ($"+envPasswordFile+")")
+	flags.StringVar(&s.url, "redis", variable(envURL), "`URL` of the server; better in $"+envURL+" if it has a password")
+	flags.StringVar(&s.user, "user", variable(envUser), "`name` of the ACL user ($"+envUser+")")
+	flags.StringVar(&s.passwordFile, "password-file", variable(envPasswordFile), "`file` with the password, if it is not in $"+envPassword+" ($"+envPasswordFile+")")
 	flags.StringArrayVar(&s.nodes, "node", nil, "`host:port` of another node of the cluster, or another sentinel; can be repeated")
 	flags.StringVar(&s.ca, "ca", "", "PEM `file`: trust these authorities and no others")
 	flags.StringVar(&s.cert, "cert", "", "PEM `file` with the client's certificate")
@@ -71,9 +71,9 @@ func addServerFlags(flags *pflag.FlagSet) *serverFlags {
 	flags.StringVar(&s.serverName, "server-name", "", "the `name` in the server's certificate, instead of its host")
 	flags.StringVar(&s.sentinelMaster, "sentinel-master", "", "the URL names a sentinel, which watches a primary under this `name`")
 	flags.StringVar(&s.sentinelUser, "sentinel-user", "", "`name` of the user at the sentinels")
-	flags.StringVar(&s.sentinelPasswordFile, "sentinel-password-file", os.Getenv(envSentinelPasswordFile),
+	flags.StringVar(&s.sentinelPasswordFile, "sentinel-password-file", variable(envSentinelPasswordFile),
 		"`file` with the password at the sentinels, if it is not in $"+envSentinelPassword+" ($"+envSentinelPasswordFile+")")
-	flags.StringVar(&s.prefix, "prefix", os.Getenv(envPrefix), "`prefix` of all keys; \"sb:\" if none is given ($"+envPrefix+")")
+	flags.StringVar(&s.prefix, "prefix", variable(envPrefix), "`prefix` of all keys; \"sb:\" if none is given ($"+envPrefix+")")
 	flags.BoolVar(&s.hashed, "hashed", false, "names are digests in the keys, as with WithHashedNames")
 	s.layout.add(flags)
 	hideDefaults(flags)
@@ -140,6 +140,9 @@ func remedyFor(err error) string {
 	return ""
 }
 
+// variable returns the value of a variable of the environment, without a line end: secrets that are made from files have one.
+func variable(name string) string { return strings.TrimRight(os.Getenv(name), "\r\n") }
+
 // under says under which prefix names are, for a name that is not in use: a program may have another one.
 func (s *serverFlags) under() string {
 	if flag, _ := s.layout.chosen(); flag != "" {
@@ -156,7 +159,7 @@ func (s *serverFlags) dial(ctx context.Context) (*signalbox.Session, error) {
 	}
 	options := s.options()
 	if s.sentinelPassword != nil {
-		options = append(options, signalbox.WithSentinelCredentials(s.sentinelPassword.credentials(client.Sentinel.Username)))
+		options = append(options, signalbox.WithSentinelCredentials(s.sentinelPassword.credentials(client.Sentinel.Username))) //nolint:contextcheck // a pipe was read before
 	}
 	return signalbox.DialWith(ctx, client, options...)
 }
@@ -177,7 +180,7 @@ func (s *serverFlags) client(ctx context.Context) (rueidis.ClientOption, error) 
 		if _, err := file.read(ctx); err != nil {
 			return rueidis.ClientOption{}, err
 		}
-		client.AuthCredentialsFn = file.credentials(client.Username)
+		client.AuthCredentialsFn = file.credentials(client.Username) //nolint:contextcheck // a pipe was read before
 	}
 	return client, nil
 }
@@ -218,18 +221,18 @@ func (s *serverFlags) address(ctx context.Context) (string, error) {
 	if s.url == "" {
 		return "", badUsage("no server: set %s or --redis, such as redis://localhost:6379", envURL)
 	}
-	u, err := url.Parse(s.url)
+	u, err := url.Parse(strings.TrimSpace(s.url))
 	if err != nil {
 		return s.url, nil //nolint:nilerr // ParseURL says what is wrong, without the password
 	}
 	if s.passwordFile == "" {
-		setUser(u, s.user, os.Getenv(envPassword))
+		setUser(u, s.user, variable(envPassword))
 	} else if user := cmp.Or(s.user, u.User.Username()); user != "" {
 		u.User = url.User(user)
 	} else {
 		u.User = nil
 	}
-	sentinelPassword := os.Getenv(envSentinelPassword)
+	sentinelPassword := variable(envSentinelPassword)
 	if s.sentinelPasswordFile != "" {
 		s.sentinelPassword = s.file("sentinel password file", s.sentinelPasswordFile)
 		if sentinelPassword, err = s.sentinelPassword.read(ctx); err != nil {

@@ -127,6 +127,7 @@ func TestPasswordsNeedNoFlag(t *testing.T) {
 	file := textFile(t, 0o600)
 	for _, env := range [][]string{
 		{"SIGNALBOX_PASSWORD=geheim"},
+		{"SIGNALBOX_PASSWORD=geheim\n", "SIGNALBOX_USER=cron\r\n"},
 		{"SIGNALBOX_PASSWORD=geheim", "SIGNALBOX_USER=cron"},
 		{"SIGNALBOX_PASSWORD_FILE=" + file, "SIGNALBOX_USER=cron"},
 		{"SIGNALBOX_PASSWORD_FILE=" + file, "SIGNALBOX_PASSWORD=wrong"},

@@ -45,8 +45,9 @@ type parameter struct {
 //
 //  1. Every part and every parameter has a value and an effect, or is ErrBadOption by its name.
 //  2. No error contains a value of the URL, so no password, even if the password is not escaped.
+//  3. White space around the URL is ignored: files that secrets come from end in a line end.
 func ParseURL(address string) (rueidis.ClientOption, error) {
-	if strings.TrimSpace(address) == "" {
+	if address = strings.TrimSpace(address); address == "" {
 		return refuse("the URL is empty: if it comes from an environment variable, that is not set")
 	}
 	u, err := url.Parse(address)

@@ -49,7 +49,7 @@ func TestParseReadsEveryPart(t *testing.T) {
 	require.Equal(t, []string{"/run/redis.sock"}, o.InitAddress)
 	require.True(t, o.ForceSingleClient)
 	require.Equal(t, 2, o.SelectDB)
-	o, err = ParseURL("valkey://localhost")
+	o, err = ParseURL(" valkey://localhost\r\n")
 	require.NoError(t, err)
 	require.Equal(t, []string{"localhost:6379"}, o.InitAddress)
 }
