@@ -204,7 +204,7 @@ func names(w *World, k Kind) {
 	held := make(map[string]Hold)
 	for _, name := range slices.Clone(all) {
 		h, err := a.Lock(name).Lock(w.Context())
-		if k.In != nil && errors.Is(err, signalbox.ErrBadName) {
+		if k.In != nil && (errors.Is(err, signalbox.ErrBadName) || errors.Is(err, signalbox.ErrUnsupported)) {
 			all = slices.DeleteFunc(all, func(other string) bool { return other == name }) // its keys would be in several slots
 			continue
 		}
