@@ -36,6 +36,11 @@ var failureMessages = map[wire.FailureKind]struct{ begins, advice, ends string }
 		"give the client the credentials of now: WithSentinelCredentials returns them for each connection, a fixed password needs a new session",
 		"signalbox: the sentinel accepts the client again",
 	},
+	wire.FailurePrimary: {
+		"signalbox: the primary that the sentinels name refuses the client, which stays with the one before",
+		"make the client's user and password on each server: a replica does not get those of its primary",
+		"signalbox: the primary accepts the client",
+	},
 	wire.FailureLogin: {
 		"signalbox: the server refuses the newer credentials of an open connection, which works with those that it has",
 		"let the server know credentials before the function for credentials returns them; connections that break cannot be made anew until then",

@@ -238,17 +238,23 @@ type endpoint struct {
 	lastErr     error     // the last failure
 }
 
-// awaitAttempt blocks until an attempt to connect may be made. If others wait already, it returns the last failure.
+// awaitAttempt blocks until an attempt to connect may be made. If others wait already, it returns the last failure. Where nothing has
+// failed there is no limit, except among sentinels: if a primary refuses the client, that asks a sentinel for the next one at once.
 func (e *endpoint) awaitAttempt() error {
 	c := e.connector
 	c.mu.Lock()
 	now := time.Now()
 	e.forgetFailuresLocked(now)
-	if e.failures == 0 {
+	if e.failures == 0 && !c.options.Sentinels {
 		c.mu.Unlock()
 		return nil
 	}
-	pause := max(0, e.nextAttempt.Sub(now), e.limit.attempts[e.limit.next].Add(time.Second).Sub(now))
+	pause := max(0, e.limit.attempts[e.limit.next].Add(time.Second).Sub(now))
+	if e.failures == 0 {
+		pause = min(pause, longestPause)
+	} else {
+		pause = max(pause, e.nextAttempt.Sub(now))
+	}
 	if pause > 2*longestPause {
 		err := e.lastErr
 		c.mu.Unlock()
@@ -257,7 +263,9 @@ func (e *endpoint) awaitAttempt() error {
 	at := now.Add(pause)
 	e.limit.attempts[e.limit.next] = at
 	e.limit.next = (e.limit.next + 1) % len(e.limit.attempts)
-	e.nextAttempt = at.Add(e.pauseLocked())
+	if e.failures > 0 {
+		e.nextAttempt = at.Add(e.pauseLocked())
+	}
 	c.mu.Unlock()
 	time.Sleep(pause) //nolint:forbidigo // at most 2*longestPause, which nothing can shorten
 	return nil
@@ -326,6 +334,7 @@ func (e *endpoint) recordAcceptedLocked() {
 	now := clock.Mono()
 	e.connector.acceptedAt.Store(&now)
 	e.reportLocked(FailureSentinel, nil)
+	e.reportLocked(FailurePrimary, nil)
 	e.reportLocked(FailureLogin, nil)
 	if len(e.unreplaced) == 0 { // an older connection may still be one that cannot be replaced
 		e.reportLocked(FailureReplacement, nil)
@@ -395,8 +404,11 @@ func (e *endpoint) recordClosed(c *conn) {
 	case !open || accepted:
 	case refusal != "":
 		e.recordFailureLocked(fmt.Errorf("%w: %w", errNotAccepted, &refusedError{refusal}))
-		if c.sentinel {
+		switch {
+		case c.sentinel:
 			e.reportLocked(FailureSentinel, &refusedError{refusal})
+		case connector.options.Sentinels && begins(refusal, connectRefusals):
+			e.reportLocked(FailurePrimary, &refusedError{refusal})
 		}
 	default:
 		e.recordFailureLocked(errNotAccepted)

@@ -21,6 +21,8 @@ const (
 	FailureFiles
 	// FailureSentinel means that a sentinel refuses the client. The primary may be known from others, or from before.
 	FailureSentinel
+	// FailurePrimary means that the primary that sentinels name refuses the client, which stays with the one before.
+	FailurePrimary
 	// FailureLogin means that the server refuses newer credentials of an open connection, which works with those that it has.
 	FailureLogin
 	failureKinds

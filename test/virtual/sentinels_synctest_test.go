@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,18 +26,20 @@ import (
 type watcher struct {
 	wire
 
-	redis *miniredis.Miniredis
+	redis   *miniredis.Miniredis
+	primary atomic.Pointer[string] // the host of the primary that it names
 }
 
 // newWatcher returns a sentinel that names one primary. pongs says that it replies to a PING of anybody.
 func (f *fixture) newWatcher(pongs bool) *watcher {
 	w := &watcher{redis: newEmbedded(f.T)}
+	w.name("10.0.0.1")
 	w.redis.Server().SetPreHook(func(c *server.Peer, command string, args ...string) bool {
 		switch {
 		case command == "SENTINEL" && args[0] == "SENTINELS":
 			c.WriteRaw("*0\r\n")
 		case command == "SENTINEL":
-			c.WriteRaw("*2\r\n$8\r\n10.0.0.1\r\n$4\r\n6379\r\n")
+			c.WriteStrings([]string{*w.primary.Load(), "6379"})
 		case command == "PING" && pongs:
 			c.WriteInline("PONG")
 		default:
@@ -48,32 +51,50 @@ func (f *fixture) newWatcher(pongs bool) *watcher {
 	return w
 }
 
+// name lets the sentinel name a primary.
+func (w *watcher) name(host string) { w.primary.Store(&host) }
+
 // behindSentinels is a session behind two sentinels, whose password changes, and its log.
 type behindSentinels struct {
 	*fixture
 
 	sentinels [2]*watcher
+	promoted  *miniredis.Miniredis // the server at 10.0.0.2
+	refuses   atomic.Bool          // that server asks for a password
 	session   *signalbox.Session
 	lines     *logLines
+	dials     atomic.Int64 // the attempts to connect, to sentinels and servers
 }
 
 func (f *fixture) behindSentinels(pongs, resp2 bool, options ...signalbox.SessionOption) *behindSentinels {
-	b := &behindSentinels{fixture: f, sentinels: [2]*watcher{f.newWatcher(pongs), f.newWatcher(pongs)}}
+	b := &behindSentinels{fixture: f, sentinels: [2]*watcher{f.newWatcher(pongs), f.newWatcher(pongs)}, promoted: newEmbedded(f.T)}
+	f.Cleanup(b.promoted.Close)
 	b.rotate("a")
-	f.redis.Server().SetPreHook(func(c *server.Peer, command string, _ ...string) bool {
-		if command == "ROLE" {
-			c.WriteRaw("*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n")
-		}
-		return command == "ROLE"
-	})
+	for _, redis := range []*miniredis.Miniredis{f.redis, b.promoted} {
+		redis.Server().SetPreHook(func(c *server.Peer, command string, _ ...string) bool {
+			refuses := redis == b.promoted && b.refuses.Load()
+			switch {
+			case refuses:
+				c.WriteError("NOAUTH Authentication required.")
+			case command == "ROLE":
+				c.WriteRaw("*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n")
+			}
+			return refuses || command == "ROLE"
+		})
+	}
 	o := rueidis.ClientOption{InitAddress: []string{"s0:1", "s1:1"}, AlwaysRESP2: resp2, ReadBufferEachConn: 4 << 10, WriteBufferEachConn: 4 << 10, RingScaleEachConn: 7}
 	o.Sentinel = rueidis.SentinelOption{MasterSet: "main", Username: "watch", Password: "a"}
 	o.DialCtxFn = func(_ context.Context, addr string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
-		if host, _, _ := net.SplitHostPort(addr); host != "10.0.0.1" {
+		b.dials.Add(1)
+		switch host, _, _ := net.SplitHostPort(addr); host {
+		case "10.0.0.1":
+			return f.Dial()
+		case "10.0.0.2":
+			return b.promoted.Dial()
+		default:
 			w := b.sentinels[host[1]-'0']
 			return w.dial(w.redis)
 		}
-		return f.Dial()
 	}
 	var err error
 	logger, lines := logged()
@@ -173,6 +194,38 @@ func TestThePasswordOfSentinelsIsRotated(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// Users are not replicated. A promoted server that does not know the client's is named in the log, once, with its words, while the session
+// lives on what it has; and once when it accepts the client. Meanwhile the client makes at most twenty attempts to connect in a second,
+// to sentinels and servers.
+func TestAPrimaryThatRefusesTheClientIsNamed(t *testing.T) {
+	t.Parallel()
+	for _, resp2 := range []bool{false, true} {
+		t.Run(fmt.Sprint("resp2=", resp2), func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(f *fixture) {
+				b := f.behindSentinels(false, resp2)
+				defer func() { _ = b.session.Close(endedContext()) }()
+				b.use()
+				b.refuses.Store(true)
+				since, before := time.Now(), b.dials.Load()
+				for i, w := range b.sentinels {
+					w.name("10.0.0.2")
+					b.reconnect(i)
+				}
+				require.Len(t, matching(b.lines.String(), "the primary that the sentinels name refuses the client"), 1, b.lines.String())
+				require.Contains(t, b.lines.String(), "10.0.0.2:6379")
+				require.Contains(t, b.lines.String(), "NOAUTH")
+				require.LessOrEqual(t, b.dials.Load()-before, 20+20*int64(time.Since(since)/time.Second))
+				b.refuses.Store(false)
+				for i := range b.sentinels {
+					b.reconnect(i)
+				}
+				require.Len(t, matching(b.lines.String(), "the primary accepts the client"), 1, b.lines.String())
+			})
+		})
 	}
 }
 
