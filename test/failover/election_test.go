@@ -113,7 +113,7 @@ func TestElectionOutlivesItsPrimary(t *testing.T) {
 	c.mustLead(20)
 	primary.AwaitCopied(t, s.Replica(t))
 	primary.Kill()
-	promoted := s.AwaitFailover(t, primary)
+	promoted := s.AwaitLastFailover(t, primary)
 	primary.Restart() // without a replica WithReplicas grants nothing
 	promoted.AwaitCopied(t, primary)
 	before := seen.Load()
@@ -157,7 +157,7 @@ func TestAnOutcomeIsStoredOnce(t *testing.T) {
 		outcomes(t, s, []signalbox.LockOption{signalbox.WithReplicas(1, time.Second)}, func() {
 			primary.AwaitCopied(t, s.Replica(t))
 			primary.Kill()
-			promoted := s.AwaitFailover(t, primary)
+			promoted := s.AwaitLastFailover(t, primary)
 			primary.Restart() // without a replica WithReplicas grants nothing
 			promoted.AwaitCopied(t, primary)
 		})

@@ -175,6 +175,19 @@ func (s *Sentinel) AwaitFailover(tb testing.TB, old *Server) *Server {
 	return s.awaitPrimary(tb, "another primary than "+old.Addr(), func(now *Server) bool { return now != old })
 }
 
+// AwaitLastFailover is AwaitFailover, after which the primary stays: the sentinels begin no further failover before it has been
+// silent for a minute, and none is under way. A test calls it before it restarts old. Otherwise a stall of a second makes old
+// the primary again, which is empty.
+func (s *Sentinel) AwaitLastFailover(tb testing.TB, old *Server) *Server {
+	tb.Helper()
+	s.AwaitFailover(tb, old)
+	for _, w := range s.watch {
+		w.MustDo(tb, "SENTINEL", "SET", MasterSet, "down-after-milliseconds", milliseconds(changeLimit))
+	}
+	mustPollUntil(tb, "sentinels without a failover", func() bool { return all(s.watch, (*Server).isCalm) }, s.describe)
+	return s.AwaitFailover(tb, old)
+}
+
 // AwaitReady waits until all five are up, one primary and its replica with its link, and every
 // sentinel knows: until the next failover could happen.
 func (s *Sentinel) AwaitReady(tb testing.TB) {

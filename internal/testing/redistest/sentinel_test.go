@@ -5,7 +5,9 @@
 package redistest_test
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -28,7 +30,7 @@ func TestSentinelsReplaceAPrimaryThatIsAway(t *testing.T) {
 			old.AwaitCopied(t, replica)
 
 			away.goes(old)
-			require.Same(t, replica, s.AwaitFailover(t, old))
+			require.Same(t, replica, s.AwaitLastFailover(t, old))
 			require.Equal(t, "v", replica.MustDo(t, "GET", "k"))
 			runs(t, s.Client(t, nil), "n")
 
@@ -39,6 +41,23 @@ func TestSentinelsReplaceAPrimaryThatIsAway(t *testing.T) {
 			require.Equal(t, "v", old.MustDo(t, "GET", "k"))
 		})
 	}
+}
+
+// With AwaitFailover alone the sentinels switch back during the stall.
+func TestTheLastFailoverOutlastsAStall(t *testing.T) {
+	redistest.Slow(t, "sentinels replace a primary that has been silent for a second")
+	t.Parallel()
+	s := redistest.StartSentinel(t)
+	old := s.Primary(t)
+	old.Kill()
+	promoted := s.AwaitLastFailover(t, old)
+	old.Restart()
+	s.AwaitReady(t)
+	promoted.Freeze()
+	switched := func() bool { return strings.Contains(old.MustDo(t, "INFO", "replication").(string), "role:master") }
+	require.False(t, redistest.PollUntil(3*time.Second, switched), "a stall of three seconds")
+	promoted.Thaw()
+	require.Same(t, promoted, s.Primary(t))
 }
 
 func TestRestartedSentinelKnowsTheOthers(t *testing.T) {

@@ -67,13 +67,25 @@ func (s *Server) seesReplica(of *Server) bool {
 	if err != nil || len(list) != 1 {
 		return false
 	}
-	fields, _ := list[0].([]any)
-	seen := make(map[any]any)
-	for i := 0; i+1 < len(fields); i += 2 {
-		seen[fields[i]] = fields[i+1]
-	}
+	seen := fieldsOf(list[0])
 	return seen["flags"] == "slave" && seen["role-reported"] == "slave" && seen["master-link-status"] == "ok" &&
 		seen["master-port"] == strconv.Itoa(of.port)
+}
+
+// isCalm reports whether a sentinel knows of nothing wrong with the primary, and runs no failover.
+func (s *Server) isCalm() bool {
+	reply, err := s.at().do(viewLimit, "SENTINEL", "MASTER", MasterSet)
+	return err == nil && fieldsOf(reply)["flags"] == "master"
+}
+
+// fieldsOf returns the fields that a sentinel lists of a server.
+func fieldsOf(reply any) map[any]any {
+	list, _ := reply.([]any)
+	fields := make(map[any]any)
+	for i := 0; i+1 < len(list); i += 2 {
+		fields[list[i]] = list[i+1]
+	}
+	return fields
 }
 
 func (s *Sentinel) describe() string {
