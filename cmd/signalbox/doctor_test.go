@@ -217,7 +217,8 @@ func TestDoctorBehindOneEndpoint(t *testing.T) {
 				expected = ", one server"
 			}
 			require.Equal(t, router.Addr()+expected, of(all, "topology")[0].Found)
-			require.Empty(t, slices.Concat(shards[0].Keys("*"), shards[1].Keys("*")))
+			// An endpoint that hangs up may do so under the call that deletes the keys of the probe: they end by themselves.
+			redistest.Await(t, "servers without keys", func() bool { return len(shards[0].Keys("*"))+len(shards[1].Keys("*")) == 0 })
 		})
 	}
 }
