@@ -223,6 +223,8 @@ func (g *Group) releaseCall(number string, all []*released) wire.Call {
 		entries = r.stamp.Append(entries)
 		ending := byte('r')
 		switch {
+		case r.declined:
+			ending = 'd'
 		case r.finished:
 			ending = 'x'
 		case r.unread:

@@ -38,7 +38,8 @@
 //  11. When the number of shards changes, no new one is granted before all old ones are released.
 //  12. Fencing: a Shard has a greater token than every earlier owner of any shard of the group. Package signalbox, guarantee 2,
 //     has the exceptions. A grant with a smaller token than an earlier one of this Member is declined.
-//  13. A shard without an owner for longer than a lease and 3 s is an error of Health, also if all members have died.
+//  13. A shard without an owner for longer than a lease and 3 s is an error of Health, also if all members have died. The time begins
+//     when the last owner has released the shard, or with the end of its lease. A grant that a member declines makes no owner.
 //  14. Owned is served: a member that takes nothing up for a minute releases the shards that it has not taken up, and asks
 //     for no others until it does. Run takes a shard up when it calls the function, and a Member when Changes yields its
 //     Granted, or Own returns it. What the work does after that is not known.

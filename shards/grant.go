@@ -50,6 +50,7 @@ const (
 // release says what is to become of a shard that is released.
 type release struct {
 	elsewhere time.Duration // how long this member does not get it again, unless it was asked for
+	declined  bool          // no work of it has begun: the shard is as if it had not been granted
 	finished  bool          // the name leaves the set
 	unread    bool          // the shard was not taken up, and the member takes no other one for it
 }

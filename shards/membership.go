@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
@@ -237,16 +238,16 @@ func (ms *membership) take(e newsEntry, count int) {
 	case known != nil && known.membership == ms && known.stamp == e.stamp:
 		return // replied before
 	case ms.state == retiring:
-		ms.releaseLocked(e.name, e.stamp, release{})
+		ms.releaseLocked(e.name, e.stamp, release{declined: true})
 		return
 	case m.isAwayLocked(e.name):
 		left := m.mu.away[e.name].Mono() - clock.Now().Mono()
 		m.mu.last = max(m.mu.last, e.stamp)
-		ms.releaseLocked(e.name, e.stamp, release{elsewhere: left})
+		ms.releaseLocked(e.name, e.stamp, release{declined: true, elsewhere: left})
 		return
 	case known != nil, e.stamp <= m.mu.last, m.mu.reader.isStuck():
 		m.mu.last = max(m.mu.last, e.stamp)
-		ms.releaseLocked(e.name, e.stamp, release{elsewhere: declinePause})
+		ms.releaseLocked(e.name, e.stamp, release{declined: true, elsewhere: declinePause})
 		return
 	}
 	m.mu.last = e.stamp
@@ -279,14 +280,15 @@ func (m *Member) isAwayLocked(name string) bool {
 const declinePause = 2 * time.Second
 
 // give stops the work of a shard that was asked for. If it was never replied of, or its work has not begun, it is released
-// at once.
+// at once. A release that is due already may be refused for what it says of the shard, and this one says nothing.
 func (ms *membership) give(e newsEntry, cause error) {
 	m := ms.member
 	m.mu.Lock()
 	g := m.mu.grants[e.name]
 	m.mu.last = max(m.mu.last, e.stamp) // so that no late reply begins its work
 	if g == nil || g.membership != ms || g.stamp != e.stamp {
-		ms.releaseLocked(e.name, e.stamp, release{})
+		isDue := slices.ContainsFunc(ms.releases, func(r *released) bool { return r.stamp == e.stamp })
+		ms.releaseLocked(e.name, e.stamp, release{declined: !isDue})
 		m.mu.Unlock()
 		return
 	}

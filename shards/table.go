@@ -133,7 +133,7 @@ func (t *table) readMembers(reply *wire.Reply) error {
 func (t *table) view() *View {
 	v := &View{
 		Count: t.count, Unowned: t.unowned, Draining: t.moving,
-		named: t.named, rows: maps.Clone(t.rows), members: make(map[string]int, len(t.members)), at: t.at.Time(), ahead: t.ahead, missing: t.missing,
+		named: t.named, rows: maps.Clone(t.rows), members: make(map[string]int, len(t.members)), began: wire.ParseStamp(t.began), at: t.at.Time(), ahead: t.ahead, missing: t.missing,
 	}
 	if v.named {
 		v.Count = len(v.rows)
@@ -169,12 +169,3 @@ func (t *table) view() *View {
 
 // since returns how long ago a stamp was, by the server's clock.
 func (v *View) since(at time.Time) time.Duration { return v.at.Sub(at) }
-
-// unownedSince returns since when a shard has no owner. If it never had one, that is since the first member has
-// joined, as far as that is known.
-func (v *View) unownedSince(o ShardInfo) time.Time {
-	if o.Since.IsZero() && len(v.Members) > 0 {
-		return v.time(wire.ParseStamp(v.Members[0].number))
-	}
-	return o.Since
-}

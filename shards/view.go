@@ -3,6 +3,7 @@
 package shards
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -51,8 +52,8 @@ type ShardInfo struct {
 	// Name is the name of the shard, and State what becomes of it.
 	Name  string
 	State State
-	// Token is the fencing token of the ownership, and Since when it began, or when the shard came to be without an owner; the
-	// zero time if it never had one. Both by the server's clock.
+	// Token is the fencing token of the ownership, and Since when it began. If the shard has no owner, Since is when the last one ended, or
+	// when the shard came into the set if it never had one. Both by the server's clock.
 	Token uint64
 	Since time.Time
 	// DrainingSince is when the owner was asked for the shard; the zero time if it was not.
@@ -89,6 +90,7 @@ type View struct {
 	named   bool
 	rows    map[string]row
 	members map[string]int       // the index in Members, by number
+	began   wire.Stamp           // the stamp since which a shard without a row has no owner
 	at      time.Time            // the server's time
 	ahead   time.Duration        // by how much stamps are ahead of that, since the server's clock was set back
 	missing int                  // how many names the server has lost that no member has set again
@@ -97,7 +99,8 @@ type View struct {
 
 // row is a shard at the server.
 type row struct {
-	version, stamp  wire.Stamp
+	version         wire.Stamp
+	stamp           wire.Stamp // that of the token, or since when the shard has no owner
 	owner, promised string
 	state           byte
 	losses          int
@@ -141,16 +144,14 @@ func (v *View) OwnerOf(key string) ShardInfo {
 
 // owner describes a shard; the zero row is one that never had an owner.
 func (v *View) owner(name string, r row) ShardInfo {
-	o := ShardInfo{Name: name, Losses: r.losses}
+	o := ShardInfo{Name: name, Losses: r.losses, Since: v.time(cmp.Or(r.stamp, v.began))}
 	switch r.state {
 	case stateOwned:
-		o.State, o.Since = Owned, v.time(r.stamp)
+		o.State = Owned
 	case stateMoves, stateRemoved, stateResized:
-		o.State, o.Since, o.DrainingSince = Draining, v.time(r.stamp), v.time(r.version)
+		o.State, o.DrainingSince = Draining, v.time(r.version)
 	case stateWaits:
-		o.State, o.Since = Waiting, v.time(r.version)
-	case stateFree:
-		o.Since = v.time(r.version)
+		o.State = Waiting
 	}
 	if end, is := v.ended[r.owner]; is && (o.State == Owned || o.State == Draining) {
 		return ShardInfo{Name: name, Losses: r.losses, Since: end}

@@ -154,7 +154,7 @@ func (g *Group) health(ctx context.Context) error {
 		switch o, _ := v.Owner(name); {
 		case o.State == Draining && v.since(o.DrainingSince) > drainsFor:
 			drains = append(drains, name)
-		case (o.State == Unowned || o.State == Waiting) && v.since(v.unownedSince(o)) > g.base.Terms.Lease+unownedFor:
+		case (o.State == Unowned || o.State == Waiting) && v.since(o.Since) > g.base.Terms.Lease+unownedFor:
 			free = append(free, name)
 		}
 	}

@@ -8,7 +8,7 @@
 -- KEYS[4]  _donors  not used
 -- KEYS[5]  _takers  not used
 -- KEYS[6]  _proven  not used
--- KEYS[7]  rows  hash: see shards/poll v1
+-- KEYS[7]  _rows  not used
 -- KEYS[8]  index  sorted set by lex: see shards/poll v1
 -- ARGV[1]  most  how many members are listed at the most
 -- returns  {1, now, count, unowned, unowned_since, draining, draining_since, size, list}  size is
@@ -21,7 +21,7 @@
 -- effects  none
 -- cost     O(members): TIME, HMGET, ZCARD, ZLEXCOUNT three times, ZRANGE four times; HMGET and
 --          ZLEXCOUNT for each member that is listed
-local group, members, ends, _donors, _takers, _proven, rows, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local group, members, ends, _donors, _takers, _proven, _rows, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local most = ARGV[1]
 assert(string.find(most, '^[1-9]%d*$'), 'bad argument')
 

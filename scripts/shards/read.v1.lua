@@ -19,8 +19,9 @@
 --          {2, now, version, more, began, count, names, unowned, moving, changed, rows, list, rest}
 --            what the caller has read before is no more: these are the first rows
 --          {0, now}  no group
---          each of rows has version (16), stamp of the token (16), owner (16), the member that it
---            is promised to (16), state (1), losses (4), length (2) and name; see README.md
+--          each of rows has version (16), stamp of the token (16), or since when it has no owner,
+--            owner (16), the member that it is promised to (16), state (1), losses (4), length (2)
+--            and name; see README.md
 --          each of list has number (16), id (41), state (1), weight (4), limit (5), length of
 --            the label (2), label and value; there is no member if changed is members_seen
 --          rest is two numbers of 16 digits, and members whose lease has ended: number (16) and
@@ -53,8 +54,7 @@ local rest = digits(now_us - server_us) .. digits(math.max(state.known - state.c
 local after, before = '(-' .. now, '(' .. now
 local ended = redis.call('ZRANGE', ends, after, before, 'BYSCORE', 'WITHSCORES')
 for n = 1, #ended, 2 do
-  local till = math.abs(ended[n + 1]) -- 0: since a script took the first of its shards
-  rest = rest .. ended[n] .. digits(till > 0 and till or state.changed)
+  rest = rest .. ended[n] .. digits(math.abs(ended[n + 1]))
 end
 if is_restart then
   return {2, now, version, more, digits(state.began), state.count, state.names, unowned, moving, changed, texts, list, rest}

@@ -13,7 +13,8 @@
 -- ARGV[1]  number  of the member
 -- ARGV[2]  shards  16 at most: stamp of the token (16), ending (1), pause_us (15), length of the
 --          name (2), name. Ending r is a release, e keeps the shard from this member for pause_us,
---          x takes the name out of the set, u is e of a member that takes no other shard for it
+--          x takes the name out of the set, u is e of a member that takes no other shard for it, d
+--          is e of a grant that the member declines
 -- ARGV[3]  verb  PUBLISH or SPUBLISH
 -- ARGV[4]  channel  of news, without the session that it ends with
 -- returns  {1, now, more, ended}  ended has for each shard 1 if it is released, or 0 if the member

@@ -12,7 +12,7 @@ import (
 )
 
 // row is a row as it is stored.
-type row struct{ state, owner, version, token, promised, class, losses, till string }
+type row struct{ state, owner, version, token, promised, class, losses, till, since string }
 
 // hash returns a key that is a hash.
 func (g *group) hash(n int) map[string]string {
@@ -43,8 +43,8 @@ func (g *group) rows() map[string]row {
 	all := make(map[string]row)
 	for shard, text := range g.hash(6) {
 		f := strings.Split(text, " ")
-		require.GreaterOrEqual(g, len(f), 8, text)
-		all[shard] = row{f[0], f[1], f[2], f[3], f[4], f[5], f[6], f[7]}
+		require.GreaterOrEqual(g, len(f), 9, text)
+		all[shard] = row{f[0], f[1], f[2], f[3], f[4], f[5], f[6], f[7], f[8]}
 	}
 	return all
 }
@@ -65,7 +65,9 @@ func (r row) entries(shard string) []string {
 		}
 		return list
 	case r.state == "w":
-		return append(list, "w:"+r.till+":"+shard)
+		return append(list, "w:"+r.till+":"+shard, "u:"+r.since+":"+shard)
+	case r.state == "f":
+		return append(list, "f:"+r.since+":"+shard)
 	}
 	return append(list, r.state+":"+r.version+":"+shard)
 }

@@ -76,7 +76,7 @@ func mistakes() []*mistake {
 		{name: "joins are not awaited", was: "if now_us < state.quiet or not may_grant() then\n    return false\n  end", is: "", rule: waitsForQuiet},
 		{name: "poison is granted at once", was: "is_counted and losses >= 3", is: "is_counted and losses >= 3000", rule: keepsPoisonAway},
 		{name: "poison waits as long each time", was: " * 2 ^ (losses - 3)", is: "", rule: keepsPoisonAway},
-		{name: "poison is never forgiven", was: "row.losses, row.class = '0',", is: "row.losses, row.class = row.losses,", rule: keepsPoisonAway},
+		{name: "poison is never forgiven", was: "row.since, row.losses = digits(now_us), '0'", is: "row.since = digits(now_us)", rule: keepsPoisonAway},
 		{name: "shards of the dead go to the young", was: "or read_member(taker).is_proven == '1' then", is: "or true then", rule: prefersTheProven},
 		{name: "the young do not count", was: "with_share and score < least", is: "false", rule: movesOrphansAlone},
 		{name: "a promise to the young is broken", was: "if promised and promised.state == 'l' and", is: "if promised and promised.state == 'l' and promised.is_proven == '1' and", rule: movesOrphansAlone},
@@ -104,6 +104,12 @@ func mistakes() []*mistake {
 		{name: "a shard comes back at once", was: "return till and till > digits(now_us)", is: "return false", rule: goesElsewhere},
 		{name: "a member takes another shard for one that it does not take up", was: "member.limit = math.min(member.limit, member.load) - 1", is: "member.limit = member.limit + 0", rule: takesNoneInstead},
 		{name: "a finished name stays", was: "if row.state == 'x' or ending == 'x' and state.names == 1 then", is: "if row.state == 'x' then", rule: removesFinished},
+		{name: "time without an owner begins with each state", was: "  row.version = next_version()\n  row.state, row.owner, row.promised,", is: "  row.version = next_version()\n  row.since = row.version\n  row.state, row.owner, row.promised,", rule: countsUnowned},
+		{name: "a grant that is declined made an owner", was: "if ending ~= 'd' then", is: "if true then", rule: countsUnowned},
+		{name: "an owner ends when that is noticed", was: "member.state == 'd', group_time(till))", is: "member.state == 'd', now_us)", rule: countsUnowned},
+		{name: "a shard of a count comes when it is looked at", was: "new_row(state.began)", is: "new_row(now_us)", rule: countsUnowned},
+		{name: "a name that comes back was there", was: "row.losses, row.since, row.bans = '0', digits(now_us), ''", is: "row.losses, row.bans = '0', ''", rule: countsUnowned},
+		{name: "what is left of the dead lives again after a step of the clock", was: "(member.state == 'd' and 0 or member.lease)", is: "member.lease", rule: reapsAfterAStepBack},
 		{name: "a move by hand is undone", was: "local by_hand = is_live and row.class == '0'", is: "local by_hand = false", rule: keepsAMoveByHand},
 	}
 }

@@ -66,6 +66,9 @@ func (o *observer) requireWhole() {
 	o.reads()
 	want := make(map[string]row)
 	for shard, r := range o.group.rows() {
+		if r.owner == never {
+			r.token = r.since
+		}
 		if r.state != "g" {
 			want[shard] = row{version: r.version, token: r.token, owner: r.owner, state: r.state}
 		}

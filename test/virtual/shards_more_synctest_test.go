@@ -238,6 +238,40 @@ func TestShardWithoutAnOwnerIsReported(t *testing.T) {
 	})
 }
 
+// A shard that is moved to the member that gave it away is declined, and has had no owner all the time. That it never had one is reported
+// also if the first member has left.
+func TestDeclinedShardIsReportedAllTheTime(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(w *fixture) {
+		l := newShardLog(w)
+		m := l.newMember(shards.Count(1), 0)
+		calls := 0
+		m.run(func(context.Context, shards.Shard) error {
+			calls++
+			return shards.Elsewhere(errShardWork, time.Hour)
+		})
+		g := shards.New(w.user().Session, "a", shards.Count(1))
+		time.Sleep(30 * time.Second)
+		for range 10 {
+			require.ErrorIs(w, g.Health(w.Context()), signalbox.ErrNotHeld)
+			require.NoError(w, g.Move(w.Context(), "0", m.ID()))
+			time.Sleep(100 * time.Millisecond)
+		}
+		require.Equal(w, 1, calls)
+		l.requireSound()
+	})
+	bubbleOfUsers(t, func(w *fixture) {
+		l := newShardLog(w)
+		first := l.member(shards.Count(3), 0, shards.Limit(1))
+		time.Sleep(25 * time.Second)
+		l.member(shards.Count(3), 0, shards.Limit(1))
+		time.Sleep(5 * time.Second)
+		first.leave()
+		require.ErrorIs(w, shards.New(w.user().Session, "a", shards.Count(3)).Health(w.Context()), signalbox.ErrNotHeld)
+		l.requireSound()
+	})
+}
+
 // skewed makes the server's clock wrong by what ahead returns.
 func (f *fixture) skewed(ahead func() time.Duration) {
 	f.redis.Server().SetPreHook(func(_ *server.Peer, command string, _ ...string) bool {

@@ -135,10 +135,6 @@ func (g *randomGroup) watches(ctx context.Context) {
 	for second := 0; ctx.Err() == nil; second++ {
 		if v, err := g.views.View(ctx); err == nil {
 			g.watch(ctx, v)
-		} else { // as is that of Health; no script of a member works either, and what has ended is reaped later
-			g.state.Lock()
-			clear(g.state.unowned)
-			g.state.Unlock()
 		}
 		g.requireRetries()
 		g.requireFewRequests(second)

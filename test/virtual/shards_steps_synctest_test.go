@@ -502,7 +502,7 @@ func shardVerbs() map[string]randomVerb {
 
 func memberVerbs() map[string]randomVerb {
 	return map[string]randomVerb{
-		"join": {8, func(g *randomGroup, s shardStep) string {
+		"join": {10, func(g *randomGroup, s shardStep) string {
 			g.state.Lock()
 			isFull := len(g.state.members) >= mostRandomMembers
 			g.state.Unlock()
@@ -577,13 +577,7 @@ func setVerbs() map[string]randomVerb {
 				return "nothing"
 			}
 			name := known[s.shard%uint64(len(known))]
-			return g.call(s.verb, func(ctx context.Context) error {
-				err := by.group.Move(ctx, name, to.ID())
-				g.state.Lock()
-				defer g.state.Unlock()
-				delete(g.state.unowned, name) // it may be one that has given the shard away, and declines it: it had an owner for a moment
-				return err
-			})
+			return g.call(s.verb, func(ctx context.Context) error { return by.group.Move(ctx, name, to.ID()) })
 		}},
 	}
 }
@@ -693,6 +687,7 @@ func wireVerbs() map[string]randomVerb {
 		"lose messages":   on(2, time.Minute, func(w *wire) { w.losesMessages.Store(true) }),
 		"break listeners": on(1, time.Millisecond, (*wire).breakSubscriptions),
 		"lose replies":    on(2, 25*time.Second, func(w *wire) { w.swallowsReplies.Store(true) }),
+		"deaf":            on(3, 25*time.Second, func(w *wire) { w.swallowsReplies.Store(true); w.losesMessages.Store(true) }),
 		"late":            on(2, 25*time.Second, func(w *wire) { w.latency.Store(int64(1500 * time.Millisecond)) }),
 	}
 }

@@ -30,7 +30,7 @@ local function next_free()
   end
   if state.names == 0 and state.next < state.count then
     state.next = state.next + 1
-    return decimal(state.next - 1), new_row()
+    return decimal(state.next - 1), new_row(state.began)
   end
 end
 local function may_be_free()

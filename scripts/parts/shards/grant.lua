@@ -74,7 +74,9 @@ local function remove_shard(shard, row)
 end
 
 -- The owner has released a shard. Ending e keeps it from that member for pause_us, and so does u,
--- by which the member takes one less until it is set again: so no other shard moves to it.
+-- by which the member takes one less until it is set again: so no other shard moves to it. Ending d
+-- is e of a grant that the member declines: the shard is as if no member had got it. Here and in
+-- lose_shard begins the time without an owner, and nowhere else.
 local function release_shard(shard, row, ending, pause_us)
   if row.state == 'x' or ending == 'x' and state.names == 1 then
     if ending == 'x' then
@@ -86,11 +88,14 @@ local function release_shard(shard, row, ending, pause_us)
     local member = read_member(row.owner)
     member.limit = math.min(member.limit, member.load) - 1
   end
-  if ending == 'e' or ending == 'u' then
+  if ending ~= 'd' then
+    row.since, row.losses = digits(now_us), '0'
+  end
+  if string.find(ending, '[deu]') then
     row.bans = row.owner .. ':' .. digits(now_us + pause_us) .. ' ' .. row.bans
   end
   local again = row.state == 'o' and tonumber(row.token) + LEAST_OWNED_US
-  row.losses, row.class = '0', row.state == 'o' and '1' or row.class
+  row.class = row.state == 'o' and '1' or row.class
   if again and again > now_us then -- what is given away at once is granted once a second
     row.bans = bans_left(row)
     return set_free(shard, row, 'w', digits(again))
@@ -98,9 +103,10 @@ local function release_shard(shard, row, ending, pause_us)
   grant_or_free(shard, row, false)
 end
 
--- The owner of a shard has died. From the third death in a row on the shard waits, and longer each
--- time. An owner that had it for long shows that it does no harm.
-local function lose_shard(shard, row, is_counted)
+-- The owner of a shard has died: its lease ended at since. From the third death in a row on the
+-- shard waits, and longer each time. An owner that had it for long shows that it does no harm.
+local function lose_shard(shard, row, is_counted, since)
+  row.since = digits(since)
   if row.state == 'x' then
     return remove_shard(shard, row)
   end

@@ -5,7 +5,7 @@
 -- members are one sequence: the group's time, or one more than the last if that is not later.
 --
 -- uses     group, now
--- defines  agreed_set, budget, decimal, digits, drains_before, fields, hung_before, is_group, next_version, now_us, server_us, set_stored, slow_before, state, stored, write_group
+-- defines  agreed_set, budget, decimal, digits, drains_before, fields, group_time, hung_before, is_group, next_version, now_us, server_us, set_stored, slow_before, state, stored, write_group
 local fields = {
   'count', 'names', 'next', 'version', 'quiet', 'quiet_end', 'last', 'server', 'amnesty', 'first_grant', 'calm', 'moves', 'drain',
   'free', 'wake', 'crashes', 'crashed', 'resize', 'asked', 'began', 'changed', 'gone', 'kept', 'keys', 'made', 'set_at', 'known',
@@ -27,6 +27,10 @@ local now_us = math.max(server_us, state.last + math.floor(math.max(server_us - 
 -- before all could come back.
 if is_group and server_us - state.server > SILENCE_US then
   state.amnesty = now_us + AMNESTY_US
+end
+-- What a stamp of the server's clock is in the group's time.
+local function group_time(stamp)
+  return stamp + now_us - server_us
 end
 local budget = SHARDS_A_CALL -- how many shards this call may grant, ask for or take from the dead still
 local function digits(number)

@@ -4,7 +4,7 @@
 -- shards/names
 -- The names of a set that has some, as s:<name> in the index.
 --
--- uses     after, index, last, names, new_row, read_row, remove_shard, request, set_free, state, write_row
+-- uses     after, digits, index, last, names, new_row, now_us, read_row, remove_shard, request, set_free, state, write_row
 -- defines  add_name, at, change_names, listed, order, remove_name
 local listed, order, at = {}, {}, 1
 while at <= #names do
@@ -28,8 +28,8 @@ local function add_name(name)
     state.gone = state.gone - 1
   end
   state.count = state.count + 1
-  row = row or new_row()
-  row.losses, row.bans = '0', ''
+  row = row or new_row(now_us)
+  row.losses, row.since, row.bans = '0', digits(now_us), ''
   set_free(name, row, 'f')
 end
 local function remove_name(name)

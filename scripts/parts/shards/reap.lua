@@ -4,7 +4,7 @@
 -- shards/reap
 -- Takes the shards of members whose lease has ended. A member is over from the first one on.
 --
--- uses     budget, count_of, donors, drop_requested, ends, find, first_taker, is_changed, lose_shard, members, members_read, next_version, now, now_us, proven, read_member, read_row, set_state, state, takers, turn_over
+-- uses     budget, count_of, decimal, donors, drop_requested, ends, find, first_taker, group_time, is_changed, lose_shard, members, members_read, next_version, now, now_us, proven, read_member, read_row, set_state, state, takers, turn_over
 -- defines  end_member, reap, reap_member, remove_if_done, remove_member, withdraw_member
 local function remove_member(owner, member)
   redis.call('HDEL', members, owner, owner .. ':', member.id)
@@ -23,7 +23,7 @@ local function remove_if_done(owner, member)
   end
   return left
 end
-local function end_member(owner, member)
+local function end_member(owner, member, till)
   if member.state == 'l' or member.state == 'p' then
     if now_us - tonumber(owner) < CRASH_LOOP_US then
       state.crashes, state.crashed = math.min(state.crashes + 1, 4), now_us
@@ -32,7 +32,7 @@ local function end_member(owner, member)
   if member.state ~= 'e' and member.state ~= 'd' then
     set_state(owner, member, 'd')
     drop_requested(owner, member) -- first, since its shards may have names that leave the set
-    redis.call('ZADD', ends, 0, owner) -- a renewal finds it ended, also if the clock is set back
+    redis.call('ZADD', ends, decimal(-till), owner) -- a renewal finds it ended, also if the clock is set back
   end
 end
 -- Promises to a member that is over are turned over to others, and it is removed after the last.
@@ -44,12 +44,12 @@ local function withdraw_member(owner, member)
     budget = budget - 1
   end
 end
-local function reap_member(owner, member)
-  end_member(owner, member)
+local function reap_member(owner, member, till)
+  end_member(owner, member, till)
   local owned = find('n:' .. owner, budget)
   for _, entry in ipairs(owned) do
     local shard = string.match(entry, '^n:%d+:%d+:(.*)$')
-    lose_shard(shard, read_row(shard), member.state == 'd')
+    lose_shard(shard, read_row(shard), member.state == 'd', group_time(till))
     budget = budget - 1
   end
   if budget > 0 then
@@ -60,16 +60,17 @@ local function reap()
   if now_us < state.amnesty then
     return
   end
-  -- The end of a member that was ended by force is negative, so that no renewal finds it.
+  -- The end of a member that is over, or was ended by force, is negative, so that no renewal finds it.
   local after, before = '(-' .. now, '(' .. now
   while budget > 0 do
-    local owner = redis.call('ZRANGE', ends, after, before, 'BYSCORE', 'LIMIT', 0, 1)[1]
+    local found = redis.call('ZRANGE', ends, after, before, 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')
+    local owner = found[1]
     if not owner then
       return
     end
     local member = read_member(owner)
     if member then
-      reap_member(owner, member)
+      reap_member(owner, member, math.abs(found[2]))
     else
       redis.call('ZREM', ends, owner)
     end

@@ -5,7 +5,7 @@
 -- leaves the set, or the set is replaced; f free; w free, and waits; g gone from the set. All that
 -- depends on a row, which is the index and the loads, is written by write_row and nowhere else.
 --
--- uses     change_load, concerned, hung_before, index, is_changed, parse_row, read_member, row_text, rows, state
+-- uses     change_load, concerned, digits, hung_before, index, is_changed, parse_row, read_member, row_text, rows, state
 -- defines  entries, loads_of, new_row, read_row, wake_at, write_row
 
 -- The members of the index that a row has:
@@ -13,7 +13,7 @@
 --   k:<owner>:<class><version>:  what it owns and was not asked for; class 0 is asked for last
 --   a:<version>:  asked for            p:<promised>:<version>:  promised
 --   h:<till>:  asked for, and its owner has heard that, if drains have a limit
---   f:<version>:  free                 w:<till>:  waits
+--   f:<since>:  free                   w:<till>:  and u:<since>:  waits
 --   g:<version>:  gone                 v:<version>:  each, for observers
 local function entries(shard, row)
   local list = {'v:' .. row.version .. ':' .. shard}
@@ -31,7 +31,9 @@ local function entries(shard, row)
       list[#list + 1] = 'h:' .. row.till .. ':' .. shard
     end
   elseif row.state == 'w' then
-    list[#list + 1] = 'w:' .. row.till .. ':' .. shard
+    list[#list + 1], list[#list + 2] = 'w:' .. row.till .. ':' .. shard, 'u:' .. row.since .. ':' .. shard
+  elseif row.state == 'f' then
+    list[#list + 1] = 'f:' .. row.since .. ':' .. shard
   else
     list[#list + 1] = row.state .. ':' .. row.version .. ':' .. shard
   end
@@ -43,10 +45,11 @@ local function loads_of(row)
   return {row.state == 'o' and row.owner or NO_STAMP, row.version >= hung_before and row.promised or NO_STAMP}
 end
 
-local function new_row()
+-- A shard has been without an owner since it came into the set, until it has one.
+local function new_row(since)
   return {
     state = 'f', owner = NO_STAMP, version = NO_STAMP, token = NO_STAMP, promised = NO_STAMP,
-    class = '1', losses = '0', till = '0', bans = '', had = {}, counted = {NO_STAMP, NO_STAMP},
+    class = '1', losses = '0', till = '0', since = digits(since), bans = '', had = {}, counted = {NO_STAMP, NO_STAMP},
   }
 end
 local function read_row(shard)

@@ -2,7 +2,7 @@
 -- shards/taker
 -- Which member gets a shard: the one with the least load for its weight, of those that live.
 --
--- uses     digits, donors, ends, now_us, proven, read_member, server_us, state, takers
+-- uses     digits, donors, ends, group_time, now_us, proven, read_member, state, takers
 -- defines  bans_left, first_fit, first_taker, is_banned, is_present, is_recent, polled_at, taker_of, waits_for
 local polled_at = {}
 local function waits_for(row, owner)
@@ -15,7 +15,7 @@ local function is_recent(owner)
     local till = redis.call('ZSCORE', ends, owner) -- by the server's time
     polled_at[owner] = false
     if member and till then
-      local life_end = till + now_us - server_us
+      local life_end = group_time(tonumber(till))
       -- Its last life was its lease, or shorter because it was young.
       local young = (life_end - YOUNG_LIFE_US + tonumber(owner)) / 2
       local at = math.max(life_end - member.lease, young)

@@ -6,12 +6,12 @@
 -- defines  list_rows, named, parse_row, row_text
 local function parse_row(text)
   local row = {}
-  row.state, row.owner, row.version, row.token, row.promised, row.class, row.losses, row.till, row.bans =
-    string.match(text, '^(%l) (%d+) (%d+) (%d+) (%d+) (%d) (%d+) (%d+) ?(.*)$')
+  row.state, row.owner, row.version, row.token, row.promised, row.class, row.losses, row.till, row.since, row.bans =
+    string.match(text, '^(%l) (%d+) (%d+) (%d+) (%d+) (%d) (%d+) (%d+) (%d+) ?(.*)$')
   return row
 end
 local function row_text(row)
-  return table.concat({row.state, row.owner, row.version, row.token, row.promised, row.class, row.losses, row.till, row.bans}, ' ')
+  return table.concat({row.state, row.owner, row.version, row.token, row.promised, row.class, row.losses, row.till, row.since, row.bans}, ' ')
 end
 -- The end of each entry: losses, length of the name, name.
 local function named(row, shard)

@@ -11,7 +11,7 @@ if state.names == 0 then
   unowned = unowned + state.count - state.next
 end
 local function write_row(row, name)
-  return row.version .. row.token .. row.owner .. row.promised .. row.state .. named(row, name)
+  return row.version .. (row.owner == NO_STAMP and row.since or row.token) .. row.owner .. row.promised .. row.state .. named(row, name)
 end
 local function write_member(owner, record, label)
   local next_state, weight, limit, id = string.match(record, '^(%l) (%d+) (%d+) %d+ %-?%d+ %d %w+ %d+ (.+)$')

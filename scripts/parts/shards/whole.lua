@@ -48,11 +48,13 @@ local function mend()
     end
   end)
 end
--- The server's clock was set back: no lease lasts for longer than it would from now on.
+-- The server's clock was set back: no lease lasts for longer than it would from now on, and one
+-- that is over stays so.
 local function bound_ends()
   each_member(function(number, member)
-    redis.call('ZADD', ends, 'XX', 'LT', digits(server_us + member.lease), number)
-    redis.call('ZADD', ends, 'XX', 'GT', decimal(-server_us - member.lease), number) -- ended by force
+    local last = server_us + (member.state == 'd' and 0 or member.lease)
+    redis.call('ZADD', ends, 'XX', 'LT', digits(last), number)
+    redis.call('ZADD', ends, 'XX', 'GT', decimal(-last), number) -- over, or ended by force
   end)
 end
 if is_group and (key_count() ~= state.keys or server_us < state.server) then
