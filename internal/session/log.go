@@ -84,7 +84,7 @@ func (l *Logs) init(s *Session) {
 		b.session, b.message, b.log = s, message, (*slog.Logger).Warn
 		b.entry.Init(b)
 	}
-	l.hooks.log, l.session = (*slog.Logger).Error, s
+	l.hooks.log, l.readAgain.log, l.session = (*slog.Logger).Error, (*slog.Logger).Info, s // an end is no warning
 }
 
 // Lost logs that a lease ended under its holder.

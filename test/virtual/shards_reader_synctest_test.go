@@ -99,7 +99,7 @@ func TestUnreadShardsGoToOtherMembers(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		require.Equal(w, int64(n/2), h.read.Load())
 		require.NoError(w, h.group.Health(w.Context()))
-		require.Len(w, matching(lines.String(), "are read again"), 1)
+		require.Len(w, matching(lines.String(), "level=INFO msg=\"signalbox: the changes of a member are read again"), 1)
 		v, err = b.group.View(w.Context())
 		require.NoError(w, err)
 		require.Equal(w, shards.MaxShards, v.Members[0].Limit)
