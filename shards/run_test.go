@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -137,6 +138,11 @@ func TestForeignKeysAndOtherCounts(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualError(t, named.Resize(t.Context(), 7), `signalbox: resize "named": the group has named shards, and not 7 shards`)
 	require.NoError(t, other.Leave(t.Context()))
+	counted := shards.New(s, "a", shards.Count(2))
+	require.EqualError(t, counted.Sync(t.Context(), []string{"x"}), `signalbox: sync "a": the group has 2 shards, and not named shards`)
+	err = counted.Move(t.Context(), strings.Repeat("a", 10_000), s.ID())
+	require.ErrorIs(t, err, signalbox.ErrBadOption)
+	require.Less(t, len(err.Error()), 200)
 
 	lines := new(bytes.Buffer)
 	logs := locktest.Session(t, server, signalbox.WithLogger(slog.New(slog.NewTextHandler(lines, nil))))

@@ -84,8 +84,8 @@ func distinct(names []string) ([]string, error) {
 	seen := make(map[string]struct{}, len(names))
 	listed := make([]string, 0, len(names))
 	for _, name := range names {
-		if name == "" || len(name) > MaxName {
-			return nil, fmt.Errorf("%w: the shard name %.80q has %d bytes: it must have 1 to %d", errs.ErrBadOption, name, len(name), MaxName)
+		if err := checkName(name); err != nil {
+			return nil, err
 		}
 		if _, twice := seen[name]; !twice {
 			seen[name] = struct{}{}
@@ -96,6 +96,13 @@ func distinct(names []string) ([]string, error) {
 		return nil, fmt.Errorf("%w: %d names: %d are allowed", errs.ErrBadOption, len(listed), MaxShards)
 	}
 	return listed, nil
+}
+
+func checkName(name string) error {
+	if name == "" || len(name) > MaxName {
+		return fmt.Errorf("%w: the shard name %.80q has %d bytes: it must have 1 to %d", errs.ErrBadOption, name, len(name), MaxName)
+	}
+	return nil
 }
 
 // Index returns which of n shards a key belongs to, from 0 to n-1. It is the same in every release and

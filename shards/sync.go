@@ -41,6 +41,9 @@ func (g *Group) sync(ctx context.Context, names []string) error {
 			whole, err = s.step(func(call wire.Call) (wire.Reply, bool, error) { return g.request(ctx, call) })
 			return err
 		})
+		if other := (*MismatchError)(nil); errors.As(err, &other) {
+			other.Want = 0 // names, also if the set of this Group is a Count
+		}
 		if err != nil {
 			return err
 		}
@@ -156,12 +159,16 @@ const lastBackOff = 10
 
 // Move makes a member of that session own a shard, by hand: the owner is asked for it, and hands it over when its work has
 // stopped. session is the ID of a session: of ShardInfo.Session. Nothing keeps the shard there: if the loads are not even
-// after that, some shard moves. It returns when the shard was asked for.
+// after that, some shard moves. It returns when the shard was asked for. It returns signalbox.ErrNotHeld, and asks for
+// nothing, if the member pauses, has its Limit, or has given the shard away, by Elsewhere say, and does not get it yet.
 func (g *Group) Move(ctx context.Context, name, session string) error {
 	return g.root().Explain("move", g.move(ctx, name, session))
 }
 
 func (g *Group) move(ctx context.Context, name, session string) error {
+	if err := checkName(name); err != nil {
+		return err
+	}
 	v, err := g.view(ctx)
 	if err != nil {
 		return err
@@ -175,7 +182,7 @@ func (g *Group) move(ctx context.Context, name, session string) error {
 	}
 	_, missing, err := g.request(ctx, g.publishing(scripts.ShardsMove, name, number, g.notAfter()))
 	if err == nil && missing {
-		err = fmt.Errorf("%w: there is no shard %q, or the member takes no shards", errs.ErrNotHeld, name)
+		err = fmt.Errorf("%w: there is no shard %q, or the member does not take it now", errs.ErrNotHeld, name)
 	}
 	if errors.Is(err, errLate) {
 		err = errs.Join(errs.ErrRefused, err)

@@ -217,8 +217,8 @@ func (g *Group) owner(ctx context.Context, name string) (ShardInfo, error) {
 	if err := g.root().Ready(ctx); err != nil {
 		return ShardInfo{}, err
 	}
-	if name == "" || len(name) > MaxName {
-		return ShardInfo{}, fmt.Errorf("%w: no shard can be called %.80q", errs.ErrBadOption, name)
+	if err := checkName(name); err != nil {
+		return ShardInfo{}, err
 	}
 	table := newTable()
 	reply, err := g.base.Session.Runner.Run(ctx, g.viewCall(table, name))

@@ -18,7 +18,7 @@
 -- returns  {1, now, more}  it is the member's, or promised to it; more is 1 if a poll is due at
 --            once
 --          {0, now}  no such shard, or one that never had an owner or leaves the set; or no member
---            that may take it
+--            that may take it: one that has its limit, or has given the shard away for longer
 --          {-1, now}  later than not_after
 -- effects  writes the KEYS; publishes number to the channels of the sessions whose members are
 --          concerned
@@ -40,10 +40,10 @@ end
 if row.state == 'o' and row.owner == number or row.promised == number then
   return {1, now, 0}
 end
-if member.load >= member.limit then
+if member.load >= member.limit or is_banned(row, number) then
   return {0, now}
 end
-row.class, row.bans = '0', ''
+row.class = '0'
 if row.state == 'o' then
   request(shard, row, 'a', number)
 elseif row.state == 'a' then

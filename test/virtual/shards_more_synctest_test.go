@@ -238,9 +238,9 @@ func TestShardWithoutAnOwnerIsReported(t *testing.T) {
 	})
 }
 
-// A shard that is moved to the member that gave it away is declined, and has had no owner all the time. That it never had one is reported
-// also if the first member has left.
-func TestDeclinedShardIsReportedAllTheTime(t *testing.T) {
+// A shard is not moved to the member that gave it away, and has had no owner all the time. That it never had one is reported also if
+// the first member has left.
+func TestUnownedShardIsReportedAllTheTime(t *testing.T) {
 	t.Parallel()
 	bubbleOfUsers(t, func(w *fixture) {
 		l := newShardLog(w)
@@ -254,7 +254,7 @@ func TestDeclinedShardIsReportedAllTheTime(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		for range 10 {
 			require.ErrorIs(w, g.Health(w.Context()), signalbox.ErrNotHeld)
-			require.NoError(w, g.Move(w.Context(), "0", m.ID()))
+			require.ErrorIs(w, g.Move(w.Context(), "0", m.ID()), signalbox.ErrNotHeld)
 			time.Sleep(100 * time.Millisecond)
 		}
 		require.Equal(w, 1, calls)

@@ -5,6 +5,7 @@ package virtual_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -282,6 +283,44 @@ func TestShardMemberWaitsWhileTheServerRefuses(t *testing.T) {
 		w.redis.SetError("")
 		time.Sleep(20 * time.Second)
 		require.Empty(w, l.mu.causes, "a short outage ends nothing")
+		l.requireSound()
+	})
+}
+
+// A member that has given a shard away does not get it by hand either: nothing is asked for, and the owner keeps working.
+func TestMoveDisturbsNoOwnerForAMemberThatGaveTheShardAway(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(w *fixture) {
+		const n, away = 4, 3 * time.Minute
+		l := newShardLog(w)
+		a, b := l.newMember(shards.Count(n), 0), l.newMember(shards.Count(n), 0)
+		var moved atomic.Value
+		moved.Store("")
+		a.run(a.wait)
+		b.run(func(ctx context.Context, s shards.Shard) error {
+			if s.Name() == moved.Load() {
+				return shards.Elsewhere(nil, away)
+			}
+			return b.wait(ctx, s)
+		})
+		l.untilEven(n, a, b)
+		time.Sleep(time.Minute)
+		name := a.shards()[0]
+		moved.Store(name)
+		require.NoError(w, a.group.Move(w.Context(), name, b.ID()))
+		time.Sleep(time.Minute)
+		l.untilEven(n, a, b)
+		require.Contains(w, a.shards(), name)
+		moved.Store("")
+		l.reset()
+		require.ErrorIs(w, a.group.Move(w.Context(), name, b.ID()), signalbox.ErrNotHeld)
+		time.Sleep(time.Minute)
+		moves, _ := l.reset()
+		require.Zero(w, moves)
+		time.Sleep(away)
+		require.NoError(w, a.group.Move(w.Context(), name, b.ID()))
+		time.Sleep(time.Minute)
+		require.Contains(w, b.shards(), name)
 		l.requireSound()
 	})
 }

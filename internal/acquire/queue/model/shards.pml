@@ -191,7 +191,6 @@ hidden short used;
 #define banned(r, m) 0
 #define waits(r) 0
 #define has_begun(m) polled[m]
-#define unban(r) skip
 #define on_fit_none(r) skip
 #define on_gone(m) life[m] = 0; polled[m] = 0; recent[m] = 0; joined_by[m] = P; joined_as[m] = 0
 #define on_grant(r, m) granted(r, m)

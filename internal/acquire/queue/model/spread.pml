@@ -92,7 +92,6 @@ hidden byte plan[N]; hidden byte counted[I]; hidden byte changed; hidden byte sa
 #define banned(s, n) (BANS && (bans[s] & BIT(n)))
 #define waits(s) waiting[s]
 #define has_begun(n) 1
-#define unban(s) bans[s] = 0; waiting[s] = 0
 #define may_be_granted(s, n) (takes(n) && has_room(n) && !banned(s, n))
 #define fits_one(s) (may_be_granted(s, 0) || may_be_granted(s, 1) || may_be_granted(s, I-1))
 #define on_fit_none(s) \
@@ -233,7 +232,7 @@ proctype Member(byte n) {
   :: d_step { (alive(n) || dead[n]) && !silent[n] && status[n] != OVER -> trace("member %d is silent\n", n, 0, 0);
        silent[n] = 1; if :: !dead[n] -> calm = 0; allowed = ANY :: else fi }
   :: d_step { dead[n] && silent[n] && !ends[n] -> trace("the end of member %d passes\n", n, 0, 0); ends[n] = 1 }
-  :: d_step { moves < MOVES && status[n] == ALIVE && has_room(n) && owner[0] != NONE && promised[0] != n && !owns(0, n) ->
+  :: d_step { moves < MOVES && status[n] == ALIVE && has_room(n) && !banned(0, n) && owner[0] != NONE && promised[0] != n && !owns(0, n) ->
        trace("shard 0 is moved to member %d by hand\n", n, 0, 0); reached(9);
        moves++; begin(); change(ANY); by_hand_to = n; move(0, n); end() }
   :: d_step { BANS && (bans[0] | bans[N/2] | bans[N-1]) & BIT(n) -> trace("the bans of member %d end\n", n, 0, 0);

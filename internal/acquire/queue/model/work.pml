@@ -2,7 +2,7 @@
 
 /* What each script of package shards does at the server before it replies, in this order: reap, end drains, grant, balance. Part of
  * shards.pml and of spread.pml. The including file defines I (numbers of members), N (shards), BATCH (shards a script), kept, and what it
- * knows of a member: ended, takes, weight, has_room, has_begun; and of a shard: banned, unban, waits. may_grant says whether free shards are
+ * knows of a member: ended, takes, weight, has_room, has_begun; and of a shard: banned, waits. may_grant says whether free shards are
  * granted; end_drains, on_over, on_gone, on_grant, on_fit_none and the two marks of balance are what it does besides.
  *
  * The planned load of a member is what it owns, less what was requested of it, plus what is promised to it. It is stored, and
@@ -116,9 +116,9 @@ inline request_shard(s) {
 /* A shard that had an owner is moved by hand to member n. */
 inline move(s, n) {
   if
-  :: status[n] != ALIVE || !has_begun(n) || !has_room(n) || (owner[s] == n && !requested[s]) || promised[s] == n -> skip
+  :: status[n] != ALIVE || !has_begun(n) || !has_room(n) || banned(s, n) || (owner[s] == n && !requested[s]) || promised[s] == n -> skip
   :: else ->
-     taker = n; unban(s);
+     taker = n;
      if
      :: owner[s] == NONE -> load[n]++; grant(s, n)
      :: owner[s] != NONE && !requested[s] -> source = owner[s]; request_shard(s); by_hand[s] = 1
