@@ -40,6 +40,7 @@ type Member struct {
 		last        wire.Stamp               // the greatest token of a grant: a later grant has a greater one
 		desired     settings                 // what SetWeight and SetValue have set
 		away        map[string]clock.Instant // the time until which a shard that work gave away is declined, if the server has forgotten it
+		count       int                      // how many shards the set had at the last poll; 0 if it has names
 		lost        []string                 // the names of the shards that the last membership had when it was lost
 		failures    [taskCount]error         // why the last call of each task failed; nil after one that had a reply
 		refused     refusal                  // the last settings that the server has called wrong

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -269,11 +270,14 @@ const awaySlack = time.Second
 // by the number of the membership, so it does not after a lost lease or lost data, or by a clock that was set forward.
 func (m *Member) isAwayLocked(name string) bool {
 	until, is := m.mu.away[name]
-	if is && until.Mono()-clock.Now().Mono() <= awaySlack {
-		delete(m.mu.away, name)
-		is = false
-	}
-	return is
+	return is && until.Mono()-clock.Now().Mono() > awaySlack
+}
+
+// forgetAwayLocked forgets what was given away until now. The shards of another count are others, of the same names.
+func (m *Member) forgetAwayLocked(count int) {
+	now := clock.Now().Mono()
+	maps.DeleteFunc(m.mu.away, func(_ string, until clock.Instant) bool { return count != m.mu.count || until.Mono() <= now })
+	m.mu.count = count
 }
 
 // declinePause is how long a shard does not come back that was declined.
@@ -316,6 +320,10 @@ func (ms *membership) handle(p pollReply) {
 	if ms.member.group.set.count == 0 {
 		count = 0 // the server counts names, too
 	}
+	ms.member.mu.Lock()
+	ms.member.mu.desired.known = p.known
+	ms.member.forgetAwayLocked(count)
+	ms.member.mu.Unlock()
 	for _, e := range p.news {
 		switch cause := stoppedBy(e.state); {
 		case cause != nil:
@@ -325,9 +333,6 @@ func (ms *membership) handle(p pollReply) {
 		}
 		ms.poller.seen = max(ms.poller.seen, e.version)
 	}
-	ms.member.mu.Lock()
-	ms.member.mu.desired.known = p.known
-	ms.member.mu.Unlock()
 	if p.wantsNames && ms.poller.names == nil {
 		ms.poller.names = newSyncer(ms.member.group, ms.member.group.set.names)
 	}

@@ -164,6 +164,29 @@ func TestResizeGrantsNothingBeforeAllIsReleased(t *testing.T) {
 	})
 }
 
+// What a function gave away was a shard of the old set: that of another count with its name is granted at once.
+func TestWhatWasGivenAwayBeforeAResizeIsGranted(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(w *fixture) {
+		l := newShardLog(w)
+		a := l.newMember(shards.Count(8), 0)
+		a.run(func(ctx context.Context, s shards.Shard) error {
+			if s.Count() == 8 && s.Index() == 3 {
+				return shards.Elsewhere(nil, time.Hour)
+			}
+			return a.wait(ctx, s)
+		})
+		time.Sleep(30 * time.Second)
+		require.Equal(w, 7, a.load())
+		require.NoError(w, a.group.Resize(w.Context(), 16))
+		require.LessOrEqual(w, l.untilEven(16, a), 5*time.Second)
+		require.NoError(w, a.group.Resize(w.Context(), 8))
+		time.Sleep(30 * time.Second)
+		require.Equal(w, 7, a.load())
+		l.requireSound()
+	})
+}
+
 // Guarantee 9 of names: Sync touches the names that differ alone.
 func TestSyncTouchesTheNamesThatDiffer(t *testing.T) {
 	t.Parallel()
