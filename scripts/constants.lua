@@ -106,6 +106,7 @@ local BYTE = 256
 local SHARDS_A_CALL = 16 -- what one call grants, asks for, releases, takes from the dead
 local NEWS_PAGE = 128 -- the shards of which a poll returns the news
 local ROWS_PAGE = 512 -- the shards that a read returns
+local TEXTS_JOINED = 128 -- so many of them are joined at once
 local MAX_SHARDS = 65536 -- of a group
 local MAX_MEMBER_WEIGHT = 1000
 local MAX_SHARD_NAME = 64

@@ -27,7 +27,10 @@ local function list_rows(found, pattern, write)
   local texts = shards[1] and redis.call('HMGET', rows, unpack(shards)) or {}
   for n, text in ipairs(texts) do
     last = text and parse_row(text)
-    list[n] = last and write(last, shards[n]) or ''
+    list[#list + 1] = last and write(last, shards[n]) or ''
+    if #list == TEXTS_JOINED then
+      list = {table.concat(list)} -- the stack of an embedded server has no room for all of them
+    end
   end
   return table.concat(list), last
 end
