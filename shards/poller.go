@@ -361,6 +361,9 @@ func (ms *membership) sendReleases() error {
 			r.failed()
 		}
 	}
+	if len(over) == 0 {
+		return failed
+	}
 	m.mu.Lock()
 	ms.releases = slices.DeleteFunc(ms.releases, func(r *released) bool {
 		_, is := over[r]
@@ -368,9 +371,6 @@ func (ms *membership) sendReleases() error {
 	})
 	m.wakeLocked()
 	m.mu.Unlock()
-	if len(over) == 0 {
-		return failed
-	}
 	ms.poller.tries[leaveTask].due = clock.Now() // one of them may have been the last one
 	return nil
 }

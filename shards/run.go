@@ -29,8 +29,8 @@ import (
 // A member whose lease is lost joins again. No function of a shard starts here while the last one of it still runs.
 //
 // When ctx ends every shard is given away. Run returns ctx's error when all functions have returned and all shards are
-// released, joined with ErrUnconfirmed if the server does not confirm the releases within a second. Before that it returns an
-// error of Join, or ErrClosed. Errors of work are logged.
+// released, joined with ErrUnconfirmed if the server confirms none of the releases that are left for a second. Before that it
+// returns an error of Join, or ErrClosed. Errors of work are logged.
 func (g *Group) Run(ctx context.Context, work func(ctx context.Context, s Shard) error) error {
 	return g.root().Explain("run", g.run(ctx, work))
 }
@@ -59,22 +59,32 @@ func (g *Group) run(ctx context.Context, work func(context.Context, Shard) error
 	return errs.Join(m.Err(), unconfirmed)
 }
 
-// awaitLeft waits until the server has confirmed that the member is gone, whose shards are all released.
+// awaitLeft waits until the server has confirmed that the member is gone, whose shards are all released. It is patient after
+// each confirmation: those of many shards take many requests.
 func (m *Member) awaitLeft() error {
 	base := &m.group.base
-	wait := base.Session.Patient(base.Session.UnlockPatience)
-	defer wait.End()
-	select {
-	case <-m.done:
-		return nil
-	case <-wait.Done():
-	case <-m.group.registry.Context().Done(): // after which no timer fires
-	}
-	select {
-	case <-m.done:
-		return nil
-	default:
-		return base.Unconfirmed(clock.Now().Add(base.Terms.Lease), wait.Err())
+	var late error
+	for isLate := false; ; {
+		m.mu.Lock()
+		isOver, changed := m.mu.over, m.mu.changed
+		m.mu.Unlock()
+		switch {
+		case isOver:
+			return nil
+		case isLate:
+			return base.Unconfirmed(clock.Now().Add(base.Terms.Lease), late)
+		}
+		wait := base.Session.Patient(base.Session.UnlockPatience)
+		select {
+		case <-changed:
+		case <-m.done:
+		case <-wait.Done():
+			isLate = true
+		case <-m.group.registry.Context().Done(): // after which no timer fires
+			isLate = true
+		}
+		late = wait.Err()
+		wait.End()
 	}
 }
 

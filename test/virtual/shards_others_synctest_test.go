@@ -324,3 +324,45 @@ func TestMoveDisturbsNoOwnerForAMemberThatGaveTheShardAway(t *testing.T) {
 		l.requireSound()
 	})
 }
+
+// A member with more shards than it can release within a second leaves all the same: Run returns when the server has confirmed all of
+// them. A process that ends before keeps the others until its lease is over.
+func TestRunReleasesManyShardsBeforeItReturns(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(w *fixture) {
+		const n = 1000
+		l := newShardLog(w)
+		a := l.member(shards.Count(n), 0)
+		l.untilEven(n, a)
+		time.Sleep(time.Minute)
+		a.wire.latency.Store(int64(50 * time.Millisecond))
+		began := time.Now()
+		a.cancel()
+		require.EqualError(w, <-a.returned, `signalbox: run "a": context canceled`)
+		t.Logf("%d shards are released after %v", n, time.Since(began))
+		require.Greater(w, time.Since(began), 2*time.Second)
+		v, err := shards.New(w.user().Session, "a", shards.Count(n)).View(w.Context())
+		require.NoError(w, err)
+		require.Equal(w, n, v.Unowned)
+		require.Empty(w, v.Members)
+		l.requireSound()
+	})
+}
+
+// While the server is away Run waits for a second.
+func TestRunReturnsASecondAfterTheServerIsAway(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(w *fixture) {
+		const n = 100
+		l := newShardLog(w)
+		a := l.member(shards.Count(n), 0)
+		l.untilEven(n, a)
+		time.Sleep(time.Minute)
+		a.wire.goSilent()
+		began := time.Now()
+		a.cancel()
+		require.ErrorIs(w, <-a.returned, signalbox.ErrUnconfirmed)
+		require.InDelta(w, time.Second, time.Since(began), float64(100*time.Millisecond))
+		l.requireSound()
+	})
+}
