@@ -45,6 +45,9 @@ func (noGroupError) Error() string {
 // Unwrap returns ErrNotHeld.
 func (noGroupError) Unwrap() error { return errs.ErrNotHeld }
 
+// errLostWrites is why a shard ends that the server does not know of any more.
+var errLostWrites = fmt.Errorf("%w: the server lost the newest writes of the group, as in a failover", errs.ErrLostGone)
+
 // errLostGroup is logged when the server has lost the group.
 var errLostGroup = fmt.Errorf("%w: the server lost the data of the group. Its members set again what they know: the count, weights, values, and the names of "+
 	"shards that had an owner", errs.ErrLostGone)
@@ -145,6 +148,7 @@ type pollReply struct {
 	count      int
 	known      string // what a join says of the group if the server loses it
 	wantsNames bool   // this member is to send the names of its set, which all members request
+	read       string // the version of the last change of the shards that it owns and that have no news, and how many these are
 	news       []newsEntry
 }
 
@@ -173,7 +177,7 @@ func readPoll(reply *wire.Reply) (p pollReply, err error) {
 	if reply.Int(2) <= 0 {
 		return pollReply{}, wire.ErrUnreadable
 	}
-	p = pollReply{life: time.Duration(reply.Int(2)) * time.Microsecond, more: reply.Int(3) == 1, count: int(reply.Int(4)), known: reply.Text(6), wantsNames: reply.Int(7) == 1}
+	p = pollReply{life: time.Duration(reply.Int(2)) * time.Microsecond, more: reply.Int(3) == 1, count: int(reply.Int(4)), known: reply.Text(6), wantsNames: reply.Int(7) == 1, read: reply.Text(8)}
 	for text := reply.Text(5); text != ""; {
 		var e newsEntry
 		if e, text, err = readNews(text); err != nil {

@@ -49,7 +49,7 @@
 //   - Which member gets which shard; zones; loads by work instead of by count.
 //   - That a function stops in time: after a lost lease it may run beside the next one elsewhere. Pass Shard.Token to what
 //     it writes to.
-//   - Ownership over a failover that lost writes.
+//   - Ownership over a failover that lost writes: until each member has polled twice, a shard may have two owners.
 //   - That all shards have owners if members have a Limit.
 //
 // # States
@@ -70,6 +70,7 @@
 //	server away for half a lease       nothing: shards stay
 //	server away for longer             ErrLost; functions drain, the member joins again, shards are granted anew
 //	server lost its data, or a key     ErrLost within a second; granted anew after 2 s, in the set that it had
+//	server lost its newest writes      ErrLost within 2 s for the shards that it does not know of; the others stay
 //	member killed                      its shards move after its lease and a second
 //	process stopped, and resumed       the first Err returns ErrLost
 //	function hangs when it must stop   its shard stays, promised to the next owner; Health says so after a minute

@@ -21,7 +21,7 @@ import (
 //	   +-- asked, lost, or unread: no function has begun, so it is released at once --+
 //
 // The fields down to cancel are assigned when the grant is made, and only read after that. The lock of the Member
-// guards state and change.
+// guards the fields from state on.
 type grant struct {
 	membership *membership
 	name       string
@@ -33,6 +33,7 @@ type grant struct {
 	cancel     context.CancelCauseFunc // ends root
 
 	state   grantState
+	version string     // the version of the last news of the shard; "" if the server is to list it again
 	change  ChangeKind // the change that the reader of Changes has not got yet, or 0
 	reports grantReports
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
@@ -314,6 +315,44 @@ func stoppedBy(state byte) error {
 	}
 }
 
+// compare compares what the member owns with what the server knows of that. Both leave out what has changed since seen, which the
+// news say. They differ if the server lost writes, as in a failover to a replica that was behind: the newest change that a member
+// has read is lost, or a release. Then the member lets the server list all again: what it does not know of it releases, and what is
+// not listed is lost. Without that a shard would have two owners for as long as both live. A drain that DrainLimit ended differs, too.
+func (ms *membership) compare(p pollReply, seen string) {
+	if p.more {
+		return // there is more news
+	}
+	m := ms.member
+	m.mu.Lock()
+	last, count := noStamp, 0
+	var own, lost []*grant
+	for _, g := range m.grantsLocked() {
+		if g.membership != ms {
+			continue
+		}
+		own = append(own, g)
+		switch {
+		case g.version == "" && g.state < stopping:
+			lost = append(lost, g)
+		case g.version != "" && g.version <= seen:
+			last, count = max(last, g.version), count+1
+		}
+	}
+	// What the server has yet to learn makes a difference.
+	if ms.state == active && len(ms.releases) == 0 && last+strconv.Itoa(count) != p.read {
+		for _, g := range own {
+			g.version = ""
+		}
+		lost, ms.poller.seen, ms.poller.tries[pollTask].due = nil, noStamp, clock.Now()
+	}
+	m.mu.Unlock()
+	if len(lost) > 0 {
+		m.group.base.LogLost(renewal.End{Cause: errLostWrites, Leased: true})
+		m.stopAll(lost, m.group.base.Named("", errLostWrites), Lost)
+	}
+}
+
 // handle handles the news of a poll.
 func (ms *membership) handle(p pollReply) {
 	count := p.count
@@ -333,6 +372,13 @@ func (ms *membership) handle(p pollReply) {
 		}
 		ms.poller.seen = max(ms.poller.seen, e.version)
 	}
+	ms.member.mu.Lock()
+	for _, e := range p.news {
+		if g := ms.member.mu.grants[e.name]; g != nil && g.membership == ms && g.stamp == e.stamp {
+			g.version = e.version
+		}
+	}
+	ms.member.mu.Unlock()
 	if p.wantsNames && ms.poller.names == nil {
 		ms.poller.names = newSyncer(ms.member.group, ms.member.group.set.names)
 	}

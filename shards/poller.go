@@ -319,7 +319,9 @@ func (ms *membership) poll(sent clock.Instant) error {
 		due = clock.Now()
 	}
 	ms.poller.tries[pollTask].due = due
+	seen := ms.poller.seen
 	ms.handle(p)
+	ms.compare(p, seen)
 	ms.checkReader(p.count)
 	return nil
 }

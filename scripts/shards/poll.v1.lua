@@ -15,18 +15,20 @@
 -- ARGV[2]  seen  the version of the last news that it has read, or 16 zeros
 -- ARGV[3]  verb  PUBLISH or SPUBLISH
 -- ARGV[4]  channel  of news, without the session that it ends with
--- returns  {1, now, life_us, more, count, news, known, wanted}  the lease lasts for life_us from
---            now; more is 1 if a poll is due at once; count is that of the set, and known what
+-- returns  {1, now, life_us, more, count, news, known, wanted, read}  the lease lasts for life_us
+--            from now; more is 1 if a poll is due at once; count is that of the set, and known what
 --            shards/join takes if the server loses the group. wanted is 1 if the member is to send
---            its names, which all members request
+--            its names, which all members request. read is about the shards that it owns and that
+--            have not changed since seen: the version of the last change (16 zeros if it owns none
+--            of them), and how many they are
 --          {0, now}  no member, any more: what it owned is lost
 --          news has version (16), stamp of the token (16), state (1), losses (4), length (2) and
 --          name of each shard that changed: o it owns it, a asked for since another gets it, x
 --          since the name leaves the set, r since the set is replaced
 -- effects  writes the KEYS; publishes number to the channels of the sessions whose members are
 --          concerned, except this one
--- cost     O(log members + log shards): TIME, HMGET, HGET, ZLEXCOUNT twice, PEXPIRE, ZADD, ZRANGE
---          four times, HSET; up to 16 shards' work more, and HMGET if there is news
+-- cost     O(log members + log shards): TIME, HMGET, HGET, ZLEXCOUNT thrice, PEXPIRE, ZADD,
+--          ZRANGE five times, HSET; up to 16 shards' work more, and HMGET if there is news
 local group, members, ends, donors, takers, proven, rows, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local number, seen, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 assert(#number == STAMP_LENGTH and #seen == STAMP_LENGTH, 'bad argument')
@@ -64,4 +66,4 @@ local wanted = request_names(member)
 local count = state.resize > 0 and state.resize or state.count
 local known = digits(math.max(state.set_at, state.made)) .. digits(state.made) .. string.sub(digits(count), -LIMIT_DIGITS) .. agreed_set
 finish(number)
-return {1, now, life_us, math.max(is_unfinished(), more), state.count, news, known, wanted}
+return {1, now, life_us, math.max(is_unfinished(), more), state.count, news, known, wanted, read_of(number, seen)}

@@ -4,8 +4,8 @@
 -- shards/news
 -- What a member learns at its polls; and what its first poll does.
 --
--- uses     digits, find, find_after, index, list_rows, named, now_us, read_requested, row_text, rows, set_state, state
--- defines  begin_member, mark_read, news_of, write_news
+-- uses     decimal, digits, find, find_after, index, list_rows, named, now_us, read_requested, row_text, rows, set_state, state
+-- defines  begin_member, mark_read, news_of, read_of, write_news
 local function begin_member(owner, member)
   set_state(owner, member, member.state == 'q' and 'p' or 'l')
   if member.requested ~= '0' then
@@ -59,4 +59,12 @@ local function news_of(owner, since)
   local found = find_after('(n:' .. owner .. ':' .. since .. ';', 'n:' .. owner, NEWS_PAGE)
   local news = list_rows(found, '^n:%d+:%d+:(.*)$', write_news)
   return news, #found == NEWS_PAGE and 1 or 0
+end
+-- Returns of what a member owns and has read: the version of the last one, and how many they are. A
+-- member that knows another version or number has read what the server has lost.
+local function read_of(owner, since)
+  local start, finish = '[n:' .. owner .. ':', '(n:' .. owner .. ':' .. since .. ';'
+  local last = redis.call('ZRANGE', index, finish, start, 'BYLEX', 'REV', 'LIMIT', 0, 1)[1]
+  local version = last and string.match(last, '^n:%d+:(%d+):') or NO_STAMP
+  return version .. decimal(redis.call('ZLEXCOUNT', index, start, finish))
 end
