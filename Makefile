@@ -104,7 +104,7 @@ cover: redis ## statement coverage of the library by package, from the tests of 
 	@go tool covdata percent -i=$(BIN)/cover
 	@go tool cover -func=$(BIN)/cover.out | tail -n 1
 
-# The whole list takes hours. A run of it that was stopped continues; remove $(BIN)/mutants-all.txt to begin again.
+# The whole list takes an hour. A run of it that was stopped continues; remove $(BIN)/mutants-all.txt to begin again.
 .PHONY: mutate
 mutate: redis ## test the tests: run them against MUTANTS of the kept list, or MUTANTS=all
 	GOWORK=off go build -C tools/mutate -o $(abspath $(BIN))/mutate .

@@ -1,41 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command mutate measures what the tests notice: it changes the library in one place at a time, and
-// runs the tests.
+// Command mutate measures what the tests notice: it changes the library in one place at a time, and runs tests.
 //
-//	mutate list     write a new list of mutants
-//	mutate run      test the mutants of the list
-//	mutate summary  print the score of a run by package
+//	mutate run      try the mutants of the list
+//	mutate summary  print what became of them by package
+//	mutate list     add mutants of a folder to the list
 //
 // # The list
 //
-// The list is kept in the repository, so that two runs measure the same mutants. Those of Go come
-// from gremlins, those of Lua from this program. Both are sampled with a fixed seed.
+// The list is kept in the repository, so that two runs measure the same mutants. A row has the file, the function, a text that stands
+// once in the function, and what becomes of it: lines may move. A mutant that changes nothing the library promises has the reason as
+// its last field, and is not run. List samples by a rule: of the places in a function where one operator can be applied it takes each
+// n-th, and a hash of file, function and operator says with which it begins.
 //
 // # A run
 //
-// A run does not touch the checkout. Each package is built once with all its mutants, each behind a
-// switch, and a variable of the environment says which one is on. A mutant outside a function is
-// built alone.
+// A run does not touch the checkout. The library is built once with all its mutants, each as a copy of its function behind a switch;
+// a script changes by its text. Only a mutant outside of a function is built alone.
 //
-// A Go mutant is run in stages: the tests of its package, then test/surface, then test/kinds, then
-// test/virtual without its long tests, then these. The stages of a Lua mutant are the tests of scripts in files
-// named like the script, then all tests of scripts, then test/walks and test/virtual. The first test
-// that fails kills the mutant. A failure counts only if the same test fails again with the mutant
-// and passes without it.
+// A cell is a test, or a promise of a kind in the virtual world of test/suite. First each cell runs without a mutant, and what it runs
+// of functions with mutants and of scripts is noted. Then a mutant meets the cells that reach it, those that noticed many and the
+// quick ones first, until one fails, or for as long as -patience says. A cell that fails has to pass without the mutant and to fail
+// again with it. A cell that takes ten times as long as without a mutant, or ends the process, has to do that again in the next one.
 //
-// The results have a line for each stage of each mutant. A run that was stopped continues from
-// them.
+// # Processes
+//
+// Go builds a binary for the tests of each package: what they see of the inside, their TestMain and their kits cannot be linked
+// together. So there is a process for the tests beside the code of each package, one for test/suite, and one for test/virtual, and a
+// mutant meets the three in this order. Each tries all its mutants, one after the other, unless one ends it or spoils it: then a cell
+// fails without the mutant, too, and the mutant is tried again in a new process. The tests that wait for real time are left out without
+// -long.
+//
+// The results have a line for each stage of each mutant. A run that was stopped continues from them.
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"time"
 )
 
-const usage = "usage: mutate list|run|summary [flags]"
+var errUsage = errors.New("usage: mutate run|summary|list [flags]")
 
 func main() {
 	if err := program(os.Args[1:]); err != nil {
@@ -46,67 +55,39 @@ func main() {
 
 func program(args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("%s", usage)
+		return errUsage
 	}
 	flags := flag.NewFlagSet("mutate "+args[0], flag.ExitOnError)
 	root := flags.String("C", ".", "the root of the checkout")
 	list := flags.String("list", "tools/mutate/mutants.txt", "the list of mutants")
-	results := flags.String("results", ".bin/mutation/results.txt", "the results; run adds to them and skips what has one")
+	results := flags.String("results", ".bin/mutants.txt", "the results; run adds to them and skips what has one")
+	var r runner
+	var every int
 	switch args[0] {
 	case "list":
-		seed := flags.Uint64("seed", 1, "the seed of the sample")
-		count := flags.Int("count", 320, "how many mutants of each language, about")
-		parse(flags, args, root)
-		return makeList(*root, *list, *seed, *count)
+		flags.IntVar(&every, "every", 10, "take each n-th place of each operator of each function")
 	case "run":
-		var r runner
-		flags.StringVar(&r.only, "only", "", "go or lua; empty for both")
+		flags.StringVar(&r.match, "match", "", "run mutants whose file begins so")
 		flags.IntVar(&r.limit, "limit", 0, "run so many mutants, spread over the list; 0 for all")
-		flags.IntVar(&r.parallel, "parallel", 3, "how many mutants are tested at a time")
-		flags.IntVar(&r.stages, "stages", 0, "run only so many stages; 0 for all")
-		flags.BoolVar(&r.short, "short", false, "run the tests with -short")
-		parse(flags, args, root)
-		r.root, r.results = *root, *results
+		flags.IntVar(&r.parallel, "parallel", runtime.NumCPU(), "how many mutants are tried at a time")
+		flags.BoolVar(&r.onlyOwn, "own", false, "run only the tests beside the code")
+		flags.BoolVar(&r.isLong, "long", false, "run tests in their long form, which may wait for real time")
+		flags.DurationVar(&r.patience, "patience", 6*time.Second, "the time without a failure after which a mutant has survived a stage; 0 for no limit")
+	}
+	_ = flags.Parse(args[1:]) // ends the program if it fails
+	full, err := filepath.Abs(*root)
+	if err != nil {
+		return err
+	}
+	switch args[0] {
+	case "list":
+		return extend(full, *list, every, flags.Args())
+	case "run":
+		r.root, r.results, r.hooks = full, *results, hooks
 		return r.run(*list)
 	case "summary":
-		parse(flags, args, root)
 		return summarize(os.Stdout, *list, *results)
 	default:
-		return fmt.Errorf("%s", usage)
+		return errUsage
 	}
-}
-
-func parse(flags *flag.FlagSet, args []string, root *string) {
-	_ = flags.Parse(args[1:]) // ends the program if it fails
-	if full, err := filepath.Abs(*root); err == nil {
-		*root = full
-	}
-}
-
-// makeList samples the mutants of both languages and writes the list.
-func makeList(root, name string, seed uint64, count int) error {
-	work, err := os.MkdirTemp("", "mutate")
-	if err != nil {
-		return err
-	}
-	defer remove(work)
-	ofGo, err := goMutants(root, work)
-	if err != nil {
-		return err
-	}
-	check, err := newChecker(root)
-	if err != nil {
-		return err
-	}
-	ofLua, err := luaMutants(root)
-	if err != nil {
-		return err
-	}
-	const perPackage, perScript = 3, 2
-	list := append(
-		sample(ofGo, mutant.group, seed, count, perPackage, check.compiles),
-		sample(ofLua, func(m mutant) string { return m.File }, seed, count, perScript, func(mutant) bool { return true })...)
-	header := fmt.Sprintf("# Mutants for mutate run: file, line, column in the text, kind, what becomes what, text of the line.\n"+
-		"# mutate list -seed %d -count %d sampled them from %d in Go and %d in Lua. Later lists would differ: keep this one.\n", seed, count, len(ofGo), len(ofLua))
-	return writeList(name, header, list)
 }

@@ -4,75 +4,67 @@ package main
 
 import (
 	"errors"
-	"fmt"
-	"go/parser"
-	"go/token"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
+
+	"github.com/signalbox-go/signalbox/tools/mutate/worker"
 )
 
-func anyMutant(mutant) bool { return true }
-
-func TestSampleOfOneSeedIsAlwaysTheSame(t *testing.T) {
+// A row is found wherever its function is, as long as its text stands there once. A row whose text is gone tests nothing: the list has to
+// follow it.
+func TestEachRowOfTheListIsThere(t *testing.T) {
 	t.Parallel()
-	var all []mutant
-	for i := range 200 {
-		all = append(all, mutant{File: fmt.Sprintf("p%d/x.go", i%7), Line: i})
+	_, list, err := readList("mutants.txt")
+	if err != nil {
+		t.Fatal(err)
 	}
-	first := sample(all, mutant.group, 1, 50, 3, anyMutant)
-	slices.Reverse(all)
-	again := sample(all, mutant.group, 1, 50, 3, anyMutant)
-	if !slices.Equal(first, again) {
-		t.Error("the order of the candidates changed the sample")
-	}
-	if other := sample(all, mutant.group, 2, 50, 3, anyMutant); slices.Equal(first, other) {
-		t.Error("the seed did not change the sample")
-	}
-}
-
-func TestSampleTakesTheLeastOfEachGroup(t *testing.T) {
-	t.Parallel()
-	all := []mutant{{File: "small/x.go", Line: 1}, {File: "small/x.go", Line: 2}, {File: "small/x.go", Line: 3}}
-	for i := range 1000 {
-		all = append(all, mutant{File: "large/x.go", Line: i})
-	}
-	count := make(map[string]int)
-	odd := func(m mutant) bool { return m.Line%2 == 1 }
-	for _, m := range sample(all, mutant.group, 1, 100, 3, odd) {
-		count[m.group()]++
-		if !odd(m) {
-			t.Errorf("%v does not compile", m)
+	seen := make(map[string]bool)
+	for _, m := range list {
+		if seen[m.key()] {
+			t.Errorf("twice: %v", m)
+		}
+		seen[m.key()] = true
+		s, err := readSource("../..", m.File)
+		if err == nil {
+			_, err = s.apply(m)
+		}
+		if err != nil {
+			t.Errorf("%v: %v", err, m)
 		}
 	}
-	if count["small"] != 2 || count["large"] != 100 {
-		t.Errorf("%v, want the two of small that compile and 100 of large", count)
-	}
 }
 
-func TestMutantIsFoundAfterItsLineMoved(t *testing.T) {
+func TestMutantIsFoundByTheTextInItsFunction(t *testing.T) {
 	t.Parallel()
-	m := mutant{File: "x.go", Line: 1, Col: 6, Kind: "K", Old: "<", New: "<=", Text: "if a < b {"}
-	read, err := parseMutant(m.String())
-	if err != nil || read != m {
-		t.Errorf("read %v and %v, want %v", read, err, m)
+	const before = "package p\n\nfunc (x *T[K]) f() {\n\tif a {\n\t\treturn\n\t}\n\tif b {\n\t\treturn\n\t}\n}\n"
+	s, err := parseSource("x.go", before)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for source, want := range map[string]string{
-		"if a < b {\n":                       "if a <= b {\n",
-		"\n\n\tif a < b {\n":                 "\n\n\tif a <= b {\n",
-		"x\n\tif a < b {\n\n\tif a < b {\n":  "x\n\tif a <= b {\n\n\tif a < b {\n",
-		"if a > b {\n\t\tif a < b {\n\t\t}}": "if a > b {\n\t\tif a <= b {\n\t\t}}",
+	m := s.row("x.go", "T.f", strings.LastIndex(before, "return"), "return", "")
+	if want := (mutant{File: "x.go", Function: "T.f", Text: "if b { return", New: "if b {"}); m != want {
+		t.Errorf("got %q, want %q", m, want)
+	}
+	if read, err := parseMutant(m.String()); err != nil || read != m {
+		t.Errorf("read %q and %v, want %q", read, err, m)
+	}
+	for text, want := range map[string]string{
+		before: strings.Replace(before, "if b {\n\t\treturn\n", "if b {\n", 1),
+		"package p\nfunc g() { if b { return } }\nfunc (x T[K]) f() { if b {\n return } }\n": "package p\nfunc g() { if b { return } }\nfunc (x T[K]) f() { if b { } }\n",
+		"package p\nfunc (T) f() {}\n":                                   "",
+		"package p\nfunc (T) f() { if b { return }; if b { return } }\n": "",
+		"package p\nfunc f() { if b { return } }\n":                      "",
 	} {
-		if got, err := m.apply(source); err != nil || got != want {
-			t.Errorf("%q became %q and %v, want %q", source, got, err, want)
+		s, err := parseSource("x.go", text)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if _, err := m.apply("if a < c {\n"); err == nil {
-		t.Error("a mutant whose line is gone was found")
+		if got, err := s.apply(m); got != want || errors.Is(err, errGone) != (want == "") {
+			t.Errorf("%q became %q and %v, want %q", text, got, err, want)
+		}
 	}
 }
 
@@ -92,10 +84,10 @@ func TestLuaMutantsLeaveCommentsAndNamesAlone(t *testing.T) {
 		"local function f()":                     "",
 	} {
 		var got []string
-		for _, m := range mutateLua("x.lua", line) {
-			got = append(got, m.Old+":"+m.New)
-			if changed, err := m.apply(line); err != nil || changed == line {
-				t.Errorf("%q became %q and %v by %v", line, changed, err, m)
+		for _, at := range luaSites(line) {
+			got = append(got, at.old+":"+at.new)
+			if !strings.HasPrefix(line[at.at:], at.old) {
+				t.Errorf("%q: no %q at %d", line, at.old, at.at)
 			}
 		}
 		if strings.Join(got, " ") != want {
@@ -104,131 +96,158 @@ func TestLuaMutantsLeaveCommentsAndNamesAlone(t *testing.T) {
 	}
 }
 
-func TestSwitchesKeepTheFunctionAndAddItsMutants(t *testing.T) {
+// Whatever the hash says, n samples that begin at each of n places have each place once.
+func TestSampleTakesEachNthPlaceOfAnOperator(t *testing.T) {
 	t.Parallel()
-	const source = `package p
-
-const limit = 2 * 3
-
-func less(a, b int) (bool, error) { return a < b, nil }
-
-func both(a, b bool) {
-	if a && b {
-		return
-	}
-}
-`
-	list := []mutant{
-		{Line: 5, Col: 46, Old: "<", New: "<=", Text: "func less(a, b int) (bool, error) { return a < b, nil }"},
-		{Line: 8, Col: 6, Old: "&&", New: "||", Text: "if a && b {"},
-		{Line: 3, Col: 17, Old: "*", New: "/", Text: "const limit = 2 * 3"},
-		{Line: 9, Col: 1, Old: "x", New: "y", Text: "is gone"},
-	}
-	text, pkg, left, err := addSwitches(source, list, []int{0, 1, 2, 3})
-	if err != nil || pkg != "p" || !slices.Equal(left, []int{2}) {
-		t.Fatalf("package %s, left %v, error %v", pkg, left, err)
-	}
-	if _, err := parser.ParseFile(token.NewFileSet(), "", text, 0); err != nil {
-		t.Fatalf("%v in\n%s", err, text)
-	}
-	for _, part := range []string{"case 1: { return a <= b, nil }", "case 2: {\n\tif a || b {", "}\n return a < b, nil }"} {
-		if !strings.Contains(text, part) {
-			t.Errorf("no %q in\n%s", part, text)
-		}
-	}
-}
-
-func TestOutcomeNamesTheTestThatFailed(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		output   string
-		isKilled bool
-		isHung   bool
-		test     string
-	}{
-		{output: "--- FAIL: TestA (0.1s)\n    --- FAIL: TestA/b (0.1s)\n--- FAIL: TestC (0s)\nFAIL\n", test: "TestA"},
-		{output: "panic: nil\ngoroutine 1\n"},
-		{output: "panic: test timed out after 1s\n\trunning tests:\n\t\tTestB/x (1s)\n\t\tTestB (2s)\n\t\tTestA (0s)\n", isHung: true, test: "TestA|TestB"},
-		{isKilled: true, isHung: true},
-	} {
-		o := outcome{failed: true, hung: c.isKilled, output: c.output}
-		o.name()
-		if o.test != c.test || o.hung != c.isHung {
-			t.Errorf("%q: %q and %v, want %q and %v", c.output, o.test, o.hung, c.test, c.isHung)
-		}
-	}
-}
-
-// fake returns a test binary that runs a line of shell.
-func fake(t *testing.T, dir, name, script string) string {
-	t.Helper()
-	target, err := filepath.Abs("testdata/fake.sh")
+	s, err := parseSource("x.go", "package p\n\nfunc f() {\n\tif a < b && !c {\n\t\tn++\n\t\tg(a + b)\n\t}\n\tif a < c || c {\n\t\tbreak\n\t}\n\tn = a < d\n}\n")
 	if err != nil {
 		t.Fatal(err)
 	}
-	name = filepath.Join(dir, name)
-	if err := errors.Join(os.Symlink(target, name), os.WriteFile(name+".case", []byte(script+"\n"), 0o600)); err != nil {
-		t.Fatal(err)
+	sites := s.sites()["f"]
+	count := make(map[string]int)
+	for _, at := range sites {
+		count[at.operator+" "+at.old]++
 	}
-	return name
-}
-
-func TestMutantIsKilledOnlyIfTheSameTestFailsAgain(t *testing.T) {
-	t.Parallel()
-	const failure = `{ echo '--- FAIL: TestA (0s)'; exit 1; }`
-	for _, c := range []struct{ name, script, want, test string }{
-		{name: "no failure", script: "exit 0", want: survived},
-		{name: "with the mutant alone", script: `[ -z "$` + envMutant + `" ] || ` + failure, want: killed, test: "TestA"},
-		{name: "without it too", script: `case "$*" in *skip*) exit 0;; esac; ` + failure, want: survived},
-		{name: "once", script: "mkdir once || exit 0; " + failure, want: survived},
-		{name: "no name", script: "exit 2", want: killed, test: "(no test)"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			dir := t.TempDir()
-			tests := &tests{binary: fake(t, dir, "tests", c.script), folder: dir, passed: new(sync.Map), usual: time.Millisecond}
-			if status, test, uncertain := tests.try(envMutant + "=1"); status != c.want || test != c.test {
-				t.Errorf("%s by %q, in doubt %v; want %s by %q", status, test, uncertain, c.want, c.test)
-			}
-		})
+	for name, want := range map[string]int{"boundary <": 3, "negation <": 3, "logical &&": 1, "logical ||": 1, "not !": 1, "step ++": 1, "call g(a + b)": 1, "arithmetic +": 1, "loop break": 1} {
+		if count[name] != want {
+			t.Errorf("%d of %s, want %d", count[name], name, want)
+		}
+	}
+	if all := chosen("x.go", "f", sites, 1); len(all) != len(sites) {
+		t.Errorf("%d of %d places are each first one", len(all), len(sites))
+	}
+	third := 0
+	for _, at := range chosen("x.go", "f", sites, 3) {
+		if at.operator == "boundary" {
+			third++
+		}
+	}
+	if third != 1 {
+		t.Errorf("%d of three places are each third one", third)
 	}
 }
 
-func TestMutantBuiltAloneIsComparedWithTheOtherBinary(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	good, bad := fake(t, dir, "good", "exit 0"), fake(t, dir, "bad", "echo '--- FAIL: TestA (0s)'; exit 1")
-	tests := &tests{binary: good, folder: dir, passed: new(sync.Map), usual: time.Millisecond}
-	if status, test, _ := tests.with(bad).try(""); status != killed || test != "TestA" {
-		t.Errorf("%s by %q, want killed by TestA", status, test)
+// library is what the runner tries mutants of here. Its tests lead to each result.
+var library = map[string]string{
+	"go.mod": "module github.com/signalbox-go/signalbox\n\ngo 1.25.0\n",
+	"p/p.go": `package p
+
+const limit = 2 * 3
+
+var count int
+
+func Less(a, b int) bool { return a < b }
+
+func Loop(n int) (sum int) {
+	for i := 0; i < n; i++ {
+		sum += i
+	}
+	return sum
+}
+
+func Deep(n int) int {
+	found := make(chan int)
+	go func() { found <- []int{7}[n+0] }()
+	return <-found
+}
+
+func Limit() int { return limit }
+
+func Count() { count += 0 }
+
+func Unused() int { return 1 + 1 }
+`,
+	"p/p_test.go": `package p
+
+import "testing"
+
+func check(t *testing.T, ok bool) {
+	t.Helper()
+	if !ok {
+		t.Error("wrong")
 	}
 }
 
-func TestSummaryCountsEachMutantOfTheListOnce(t *testing.T) {
+func TestLess(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	list := []mutant{{File: "a/x.go", Line: 1}, {File: "a/x.go", Line: 2}, {File: "x.go", Line: 3}, {File: "scripts/a/b.lua", Line: 4}}
-	names := []string{filepath.Join(dir, "list"), filepath.Join(dir, "results")}
+	check(t, Less(1, 2) && !Less(2, 1))
+}
+
+func TestLoop(t *testing.T) { check(t, Loop(3) == 3) }
+
+func TestDeep(t *testing.T) { check(t, Deep(0) == 7) }
+
+func TestLimit(t *testing.T) { check(t, Limit() == 6) }
+
+func TestCount(t *testing.T) {
+	Count()
+	check(t, count == 0)
+}
+
+func TestAlwaysFails(t *testing.T) { check(t, Less(1, 0)) }
+`,
+}
+
+// Each result is reported of a mutant that has it, from one process as far as that goes.
+func TestRunnerReportsEachResult(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	for name, text := range library {
+		if err := write(filepath.Join(root, name), []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wants := map[mutant]string{
+		{Function: "Less", Text: "a < b", New: "a > b"}:                         worker.Killed,
+		{Function: "Less", Text: "a < b", New: "a <= b"}:                        worker.Survived,
+		{Function: "Less", Text: "a < b", New: "a + b"}:                         broken,
+		{Function: "Less", Text: "c < b", New: "c > b"}:                         gone,
+		{Function: "Loop", Text: "i++", New: "i--"}:                             worker.Hung,
+		{Function: "Deep", Text: "n+0", New: "n+1"}:                             crashed,
+		{Function: "Count", Text: "count += 0", New: "count += 1"}:              worker.Killed, // and spoils the process
+		{Function: "Unused", Text: "1 + 1", New: "1 - 1"}:                       worker.Unreached,
+		{Function: everywhere, Text: "limit = 2 * 3", New: "limit = 2 + 3"}:     worker.Killed,
+		{Function: everywhere, Text: "limit = 2 * 3", New: "limit = 6"}:         worker.Survived,
+		{Function: "Less", Text: "< b", New: "<= b", Reason: "nothing asks it"}: equivalent,
+	}
+	var list []mutant
+	for m := range wants {
+		m.File = "p/p.go"
+		list = append(list, m)
+	}
+	names := []string{filepath.Join(root, "list"), filepath.Join(root, "results")}
 	if err := writeList(names[0], "# a comment\n", list); err != nil {
 		t.Fatal(err)
 	}
-	var results string
-	for i, status := range []string{killed, survived, hung} {
-		results += result{key: list[i].key(), status: status}.String() + "\n"
-	}
-	if err := os.WriteFile(names[1], []byte(results), 0o600); err != nil {
+	r := &runner{root: root, results: names[1], parallel: 1, onlyOwn: true, patience: time.Minute}
+	if err := r.run(names[0]); err != nil {
 		t.Fatal(err)
+	}
+	found, err := readResults(names[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for m, want := range wants {
+		m.File = "p/p.go"
+		if got := verdict(found[m.key()]); got != want && want != equivalent {
+			t.Errorf("%s, want %s: %v", got, want, m)
+		}
 	}
 	var text strings.Builder
 	if err := summarize(&text, names[0], names[1]); err != nil {
 		t.Fatal(err)
 	}
-	for _, row := range []string{
-		"| a | 1 | 0 | 1 | 0 | 0 | 50.0 % |", "| (root) | 0 | 1 | 0 | 0 | 0 | 100.0 % |",
-		"| **all of Go** | 1 | 1 | 1 | 0 | 0 | 66.7 % |", "| **all of Lua** | 0 | 0 | 0 | 0 | 1 | - |",
-	} {
-		if !strings.Contains(text.String(), row) {
-			t.Errorf("no %q in\n%s", row, text.String())
-		}
+	if row := "| p | 5 | 3 | 1 | 2 | 0 | 62.5 % |"; !strings.Contains(text.String(), row) {
+		t.Errorf("no %q in\n%s", row, text.String())
+	}
+	lines, err := os.ReadFile(names[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.run(names[0]); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := os.ReadFile(names[1]); err != nil || string(again) != string(lines) {
+		t.Errorf("a second run tried mutants again, error %v", err)
 	}
 }

@@ -6,85 +6,88 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
+
+	"github.com/signalbox-go/signalbox/tools/mutate/worker"
 )
 
-// textTests are the tests of package scripts that read the scripts' texts instead of running them.
-var textTests = []string{
-	"TestAReleasedScriptNeverChanges", "TestTheServerKnowsAScriptByTheDigestOfItsFile", "TestAllHasTheScriptsInUse",
-	"TestAFileIsTheSameTextEverywhere", "TestAPartHasAHeaderAndAUse", "TestAScriptIsShort", "TestAHeaderSaysWhatTheScriptIs",
-	"TestAHeaderHasTheKeysAndArgumentsOfTheBody", "TestAHeaderListsEveryReturn", "TestNoKeyIsBuiltInsideAScript",
-	"TestNumbersBecomeTextByFormatOnly", "TestEveryCodeIsInTheTable",
-}
-
-// longTests are the tests of test/virtual that take three quarters of its time. They are the last
-// stage, so that a run can be stopped before it.
-var longTests = []string{
-	"TestAGrantAroundACancelIsNeverLostAndNeverDoubled", "TestAHolderKeepsItsLeaseOverAStep",
-	"TestALeaseIsNotTrustedTooLongAfterAStep", "TestWaitingCostsAHeartbeatASecondHoweverManyWait",
-	"TestALostMessageOfALatchIsFoundWithinBounds", "TestANightlyJobRunsOnceANight",
-	"TestARenewalSurvivesAStep", "TestARoundIsKeptWhileItHasAWaiter",
-	"TestASharedHoldIsRenewedForHours", "TestAWaiterIsGrantedOnTimeAfterAStep",
-	"TestAWaiterOutlivesADeadHolderOverAStep", "TestAnAcquireSurvivesAStep",
-	"TestAnEndIsKeptOverAStep", "TestChaosAroundPermitsLeavesNothingBehind",
-	"TestChaosInAQueueLeavesNothingBehind",
-	"TestChaosWithHandOversLeavesNothingBehind",
-	"TestGrantsContinueWhileSubscriptionsBreak", "TestLeaseOfADeadWireEndsBeforeItsKey",
-	"TestHoursOfWaitingCostAPollASecond", "TestLeaseIsRenewedForTenHours",
-	"TestLocksThatAreHeldAreRenewedTogether", "TestNoWaiterStarvesAmongHundredsOfSemaphores",
-}
-
+// What becomes of a mutant, beside what a worker reports.
 const (
-	stages  = 5
-	related = "scripts (related)"
-	virtual = "test/virtual"
-	long    = virtual + " (long)"
+	crashed    = "crashed"    // the process ended
+	broken     = "broken"     // it does not build
+	gone       = "gone"       // its text is gone
+	equivalent = "equivalent" // it is not run: its row has the reason
 )
 
-// The fate of a mutant. Killed and hung count as noticed, survived as not noticed, the rest as neither.
-const (
-	killed   = "killed"
-	hung     = "hung"
-	survived = "survived"
-	broken   = "broken" // does not build
-	gone     = "gone"
-)
+// shared are the stages of all mutants, behind the tests of their own packages.
+var shared = []string{"test/suite", "test/virtual"}
 
-// result is a line of the results.
+// result is a line of the results: what became of a mutant in a stage.
 type result struct {
-	key, status, stage, test string
-	took                     time.Duration
+	status, stage, cell, tried string
+	key                        string
 }
 
 func (r result) String() string {
-	return strings.Join([]string{r.key, r.status, cmp.Or(r.stage, "-"), cmp.Or(r.test, "-"), strconv.Itoa(int(r.took.Seconds()))}, "\t")
+	return strings.Join([]string{r.status, r.stage, cmp.Or(r.cell, "-"), cmp.Or(r.tried, "-"), r.key}, "\t")
 }
 
+// isLast says whether a mutant meets no other stage after this result.
+func (r result) isLast() bool { return r.status != worker.Survived && r.status != worker.Unreached }
+
+// readResults returns the results by key, one for each stage. A missing file is an empty one.
+func readResults(name string) (map[string][]result, error) {
+	results := make(map[string][]result)
+	text, err := os.ReadFile(name)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if f := strings.SplitN(strings.TrimSuffix(line, "\n"), "\t", 5); len(f) == 5 {
+			results[f[4]] = append(results[f[4]], result{f[0], f[1], f[2], f[3], f[4]})
+		}
+	}
+	return results, nil
+}
+
+// verdict is what the results of all stages say of a mutant together.
+func verdict(of []result) (status string) {
+	for _, r := range of {
+		if status != worker.Survived || r.isLast() {
+			status = r.status
+		}
+	}
+	return status
+}
+
+// runner runs the tests against mutants.
 type runner struct {
-	root, results, only string
-	limit, parallel     int
-	stages              int
-	short               bool
+	root, results   string
+	match           string
+	limit, parallel int
+	onlyOwn, isLong bool
+	patience        time.Duration
+	hooks           []hook
 
-	list  []mutant
-	alone []bool
-	all   *overlay
+	all  *overlay
+	done map[string][]result
 
-	mu       sync.Mutex
-	out      *os.File
-	binaries map[string]func() (*tests, error) // by stage
+	mu    sync.Mutex
+	out   *os.File
+	tried map[int]bool
 }
 
 // run runs the tests against the mutants of the list, except those that have a result.
 func (r *runner) run(name string) error {
-	list, err := readList(name)
+	_, list, err := readList(name)
 	if err != nil {
 		return err
 	}
@@ -92,9 +95,11 @@ func (r *runner) run(name string) error {
 	if err != nil {
 		return err
 	}
-	defer remove(work)
-	r.list, r.binaries = list, make(map[string]func() (*tests, error))
-	if r.all, r.alone, err = switched(r.root, work, list); err != nil {
+	defer func() { _ = os.RemoveAll(work) }()
+	if r.all, err = newOverlay(r.root, work, r.hooks, list); err != nil {
+		return err
+	}
+	if r.done, err = readResults(r.results); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(r.results), 0o755); err != nil {
@@ -104,234 +109,183 @@ func (r *runner) run(name string) error {
 		return err
 	}
 	defer func() { _ = r.out.Close() }() // every line is checked when it is written
+	r.tried = make(map[int]bool)
 	return r.work(r.chosen(list))
 }
 
-// chosen returns the numbers of the mutants to run.
-func (r *runner) chosen(list []mutant) []int {
+// chosen returns the numbers of the mutants to run, by the folder of their own tests.
+func (r *runner) chosen(list []mutant) map[string][]int {
 	var numbers []int
 	for i, m := range list {
-		if r.only == "" || m.isLua() == (r.only == "lua") {
+		if m.Reason == "" && strings.HasPrefix(m.File, r.match) {
 			numbers = append(numbers, i)
 		}
 	}
-	if r.limit <= 0 || r.limit >= len(numbers) {
-		return numbers
+	byFolder := make(map[string][]int)
+	n := len(numbers)
+	if r.limit > 0 {
+		n = min(n, r.limit)
 	}
-	spread := make([]int, r.limit)
-	for i := range spread {
-		spread[i] = numbers[i*len(numbers)/r.limit]
+	for i := range n {
+		number := numbers[i*len(numbers)/n]
+		byFolder[r.ownStage(list[number])] = append(byFolder[r.ownStage(list[number])], number)
 	}
-	return spread
+	return byFolder
 }
 
-// stagesOf returns the folders of the tests of each stage, the cheapest first.
-func stagesOf(m mutant) []string {
+// ownStage returns the folder of the tests beside a mutant.
+func (r *runner) ownStage(m mutant) string {
 	if m.isLua() {
-		return []string{related, "scripts", "test/walks", virtual, long}
+		return "scripts"
 	}
-	return []string{path.Dir(m.File), "test/surface", "test/kinds", virtual, long}
+	return path.Dir(m.File)
 }
 
-// folderOf returns the folder of the tests of a stage.
-func folderOf(stage string) string {
-	folder, _, _ := strings.Cut(stage, " ")
-	return folder
-}
-
-// work begins a stage when all mutants are through the one before, so that a run that is stopped
-// has treated all of them alike.
-func (r *runner) work(numbers []int) error {
-	done, err := readResults(r.results)
-	if err != nil {
-		return err
+// work builds all stages. Then it runs one after the other: those of packages, and what they leave by the shared ones. While
+// mutants are tried in one stage, the next one learns what its cells reach.
+func (r *runner) work(byFolder map[string][]int) error {
+	start := time.Now()
+	folders := slices.SortedFunc(maps.Keys(byFolder), func(a, b string) int { return cmp.Or(len(byFolder[b])-len(byFolder[a]), cmp.Compare(a, b)) })
+	if !r.onlyOwn {
+		folders = append(folders, shared...)
 	}
-	for n := range min(cmp.Or(r.stages, stages), stages) {
-		queue := make(chan int)
-		var workers sync.WaitGroup
-		failed := make([]error, r.parallel)
-		for w := range r.parallel {
-			workers.Go(func() {
-				for i := range queue {
-					if failed[w] == nil {
-						failed[w] = r.test(i, stagesOf(r.list[i])[n])
+	var ready []*stage
+	for _, folder := range folders {
+		binary, err := r.all.build(folder)
+		if err != nil {
+			return err
+		}
+		if binary != "" {
+			ready = append(ready, &stage{folder, binary, binary + ".json", r.root, r.isLong, r.patience})
+		}
+	}
+	fmt.Printf("# built %d binaries in %.0f s\n", len(ready), time.Since(start).Seconds())
+	prepared, stop := make(chan *stage), make(chan struct{})
+	defer close(stop)
+	var failed error // read when prepared is closed
+	go func() {
+		defer close(prepared)
+		for _, s := range ready {
+			begun := time.Now()
+			p, cells, err := s.ready()
+			if err != nil {
+				failed = err
+				return
+			}
+			p.end()
+			fmt.Printf("# %s: %d cells in %.0f s\n", s.folder, cells, time.Since(begun).Seconds())
+			select {
+			case prepared <- s:
+			case <-stop:
+				return
+			}
+		}
+	}()
+	for s := range prepared {
+		numbers := byFolder[s.folder]
+		if slices.Contains(shared, s.folder) {
+			numbers = slices.Sorted(func(yield func(int) bool) {
+				for _, of := range byFolder {
+					for _, i := range of {
+						if !yield(i) {
+							return
+						}
 					}
 				}
 			})
 		}
-		for _, i := range numbers {
-			found, stages := done[r.list[i].key()], stagesOf(r.list[i])
-			if len(found) > 0 && verdict(found) != survived || n >= len(stages) {
-				continue
-			}
-			if !slices.ContainsFunc(found, func(f result) bool { return f.stage == stages[n] }) {
-				queue <- i
-			}
-		}
-		close(queue)
-		workers.Wait()
-		if err := errors.Join(failed...); err != nil {
-			return err
-		}
-		if done, err = readResults(r.results); err != nil {
+		if err := r.runStage(s, numbers); err != nil {
 			return err
 		}
 	}
-	return nil
+	took := time.Since(start).Minutes()
+	var usage syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_CHILDREN, &usage) // it knows this argument
+	cpu := time.Duration(usage.Utime.Nano() + usage.Stime.Nano()).Minutes()
+	fmt.Printf("# %d mutants in %.1f min (of processors %.1f min): %.0f a minute\n", len(r.tried), took, cpu, float64(len(r.tried))/took)
+	return failed
 }
 
-// verdict is what the results of all stages say of a mutant together; empty without results.
-func verdict(of []result) string {
-	if len(of) == 0 {
-		return ""
+// runStage tries the mutants that need this stage, with several processes.
+func (r *runner) runStage(s *stage, numbers []int) error {
+	queue := make(chan int, len(numbers))
+	for _, i := range numbers {
+		found := r.done[r.all.list[i].key()]
+		if !slices.ContainsFunc(found, func(f result) bool { return f.isLast() || f.stage == s.folder }) {
+			queue <- i
+		}
 	}
-	return of[len(of)-1].status // only survivors reach a later stage
+	close(queue)
+	var workers sync.WaitGroup
+	failed := make([]error, min(r.parallel, len(queue)))
+	for n := range failed {
+		workers.Go(func() {
+			w := &workshop{stage: s}
+			defer w.end()
+			for i := range queue {
+				if failed[n] = r.try(w, i); failed[n] != nil {
+					return
+				}
+			}
+		})
+	}
+	workers.Wait()
+	return errors.Join(failed...)
 }
 
-// test runs one stage of one mutant and writes the result.
-func (r *runner) test(i int, stage string) error {
-	m, start := r.list[i], time.Now()
-	found, err := r.try(i, stage)
+// try tries one mutant in a stage and writes the result.
+func (r *runner) try(w *workshop, i int) error {
+	m, start := r.all.list[i], time.Now()
+	job := worker.Job{Number: i + 1, Function: r.all.functions[i]}
+	found := worker.Report{}
+	var err error
 	switch {
-	case errors.Is(err, errGone):
-		found.status = gone
-	case err != nil:
-		return fmt.Errorf("%s: %w", m.key(), err)
+	case r.all.gone[i]:
+		found.Status = gone
+	case r.all.broken[i]:
+		found.Status = broken
+	case r.all.alone[i]:
+		found, err = r.tryAlone(w.stage, i)
+	default:
+		if m.isLua() {
+			var s source
+			if s, err = readSource(r.root, m.File); err != nil {
+				return err
+			}
+			text, err := s.apply(m)
+			if err != nil {
+				return err
+			}
+			job.Number, job.Texts = 0, map[string]string{strings.TrimPrefix(m.File, "scripts/"): text}
+		}
+		found, err = w.try(job)
 	}
-	found.key, found.stage, found.took = m.key(), stage, time.Since(start)
+	if err != nil {
+		return fmt.Errorf("%v: %w", m, err)
+	}
+	tried := fmt.Sprintf("%d of %d in %.1f s", found.Tried, found.Reached, time.Since(start).Seconds())
+	got := result{found.Status, w.folder, found.Cell, tried, m.key()}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	fmt.Println(found)
-	_, err = fmt.Fprintln(r.out, found)
+	r.tried[i] = true
+	r.done[got.key] = append(r.done[got.key], got)
+	fmt.Println(got)
+	_, err = fmt.Fprintln(r.out, got)
 	return err
 }
 
-// try runs one stage of one mutant.
-func (r *runner) try(i int, stage string) (result, error) {
-	m := r.list[i]
-	text, err := os.ReadFile(filepath.Join(r.root, m.File))
+// tryAlone tries a mutant that stands in no function, in a binary of its own. What the cells reach is not known of it.
+func (r *runner) tryAlone(s *stage, i int) (worker.Report, error) {
+	o, err := r.all.with(i)
 	if err != nil {
-		return result{}, errGone
+		return worker.Report{}, err
 	}
-	changed, err := m.apply(string(text))
-	if err != nil {
-		return result{}, err
+	defer func() { _ = os.RemoveAll(o.dir) }()
+	own := *s
+	if own.binary, err = o.build(s.folder); err != nil {
+		return worker.Report{Status: broken}, nil
 	}
-	t, err := r.binary(stage)
-	if err != nil || t == nil {
-		return result{status: survived, test: "(no tests)"}, err
-	}
-	env := fmt.Sprintf("%s=%d", envMutant, i+1)
-	if m.isLua() {
-		dir := filepath.Join(r.all.dir, "scripts", strconv.Itoa(i+1))
-		defer remove(dir)
-		if err := write(filepath.Join(dir, m.File), []byte(changed)); err != nil {
-			return result{}, err
-		}
-		env = envScripts + "=" + dir
-		if stage == related {
-			if t, err = t.related(m); err != nil {
-				return result{}, err
-			}
-		}
-	} else if r.alone[i] {
-		own := newOverlay(r.root, filepath.Join(r.all.dir, "alone", strconv.Itoa(i+1)))
-		defer remove(own.dir)
-		if err := errors.Join(own.put(m.File, changed), own.save()); err != nil {
-			return result{}, err
-		}
-		binary, err := own.build(folderOf(stage))
-		if err != nil {
-			return result{status: broken}, nil
-		}
-		t = t.with(binary)
-	}
-	status, test, uncertain := t.try(env)
-	if status == survived && len(uncertain) > 0 {
-		test = "in doubt: " + strings.Join(uncertain, " ")
-	}
-	return result{status: status, test: test}, nil
-}
-
-// binary returns the tests of a stage with all mutants switched off, which the first call builds and runs.
-// It returns nil if the stage has no tests.
-func (r *runner) binary(stage string) (*tests, error) {
-	r.mu.Lock()
-	once := r.binaries[stage]
-	if once == nil {
-		once = sync.OnceValues(func() (*tests, error) { return r.prepare(stage) })
-		r.binaries[stage] = once
-	}
-	r.mu.Unlock()
-	return once()
-}
-
-// prepare builds the tests of a stage and runs them without a mutant. Tests that fail then are
-// skipped afterwards, and so are those that see any change of a script's text.
-func (r *runner) prepare(stage string) (*tests, error) {
-	dir := folderOf(stage)
-	if _, err := os.Stat(filepath.Join(r.root, dir)); err != nil {
-		return nil, nil //nolint:nilnil,nilerr // the stage was removed
-	}
-	binary, err := r.all.build(dir)
-	if err != nil || binary == "" {
-		return nil, err
-	}
-	t := &tests{binary: binary, folder: filepath.Join(r.root, dir), short: r.short, passed: new(sync.Map)}
-	t.learnFlags()
-	switch stage {
-	case related:
-		t.skip, t.usual = textTests, 20*time.Second
-		return t, nil // the next stage runs all of them without a mutant
-	case "scripts":
-		t.skip = slices.Clone(textTests)
-	case virtual:
-		t.skip = slices.Clone(longTests)
-	case long:
-		t.all = strings.Join(longTests, "|")
-	}
-	if err := t.skipFailing(""); err != nil {
-		return nil, fmt.Errorf("%s without a mutant: %w", stage, err)
-	}
-	if stage == "scripts" {
-		changed, err := commentScripts(r.root)
-		if err != nil {
-			return nil, err
-		}
-		folder := filepath.Join(r.all.dir, "scripts", "comment", stage)
-		for name, text := range changed {
-			if err := write(filepath.Join(folder, name), []byte(text)); err != nil {
-				return nil, err
-			}
-		}
-		if err := t.skipFailing(envScripts + "=" + folder); err != nil {
-			return nil, fmt.Errorf("%s with comments: %w", stage, err)
-		}
-	}
-	fmt.Printf("# %s: %.0f s without a mutant; skipped: %s\n", stage, t.usual.Seconds(), strings.Join(t.skip, " "))
-	return t, nil
-}
-
-// readResults returns the results by key, one for each stage. A missing file is an empty one.
-func readResults(name string) (map[string][]result, error) {
-	results := make(map[string][]result)
-	text, err := os.ReadFile(name)
-	if errors.Is(err, os.ErrNotExist) {
-		return results, nil
-	} else if err != nil {
-		return nil, err
-	}
-	for line := range strings.Lines(string(text)) {
-		line = strings.TrimSuffix(line, "\n")
-		f := strings.Split(line, "\t")
-		if len(f) < 5 {
-			continue
-		}
-		seconds, err := strconv.Atoi(f[4])
-		if err != nil {
-			return nil, fmt.Errorf("%s: %q: %w", name, line, err)
-		}
-		results[f[0]] = append(results[f[0]], result{key: f[0], status: f[1], stage: f[2], test: f[3], took: time.Duration(seconds) * time.Second})
-	}
-	return results, nil
+	w := &workshop{stage: &own}
+	defer w.end()
+	return w.try(worker.Job{IsBuilt: true})
 }

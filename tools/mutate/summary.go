@@ -8,19 +8,21 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/signalbox-go/signalbox/tools/mutate/worker"
 )
 
 // score counts the mutants of a package.
-type score struct{ killed, hung, survived, other, missing int }
+type score struct{ killed, survived, equivalent, other, missing int }
 
 func (s *score) add(status string) {
 	switch status {
-	case killed:
+	case worker.Killed, worker.Hung, worker.Spoilt, crashed:
 		s.killed++
-	case hung:
-		s.hung++
-	case survived:
+	case worker.Survived, worker.Unreached:
 		s.survived++
+	case equivalent:
+		s.equivalent++
 	case "":
 		s.missing++
 	default:
@@ -30,16 +32,16 @@ func (s *score) add(status string) {
 
 func (s *score) row(name string) string {
 	percent := "-"
-	if all := s.killed + s.hung + s.survived; all > 0 {
-		percent = fmt.Sprintf("%.1f %%", 100*float64(s.killed+s.hung)/float64(all))
+	if all := s.killed + s.survived; all > 0 {
+		percent = fmt.Sprintf("%.1f %%", 100*float64(s.killed)/float64(all))
 	}
-	return fmt.Sprintf("| %s | %d | %d | %d | %d | %d | %s |\n", name, s.killed, s.hung, s.survived, s.other, s.missing, percent)
+	return fmt.Sprintf("| %s | %d | %d | %d | %d | %d | %s |\n", name, s.killed, s.survived, s.equivalent, s.other, s.missing, percent)
 }
 
-// summarize prints the score of each package that has results: how many percent of the mutants that
-// build were killed or hung.
+// summarize prints the score of each package, without those of which nothing ran: how many percent were killed of those that build and
+// are not equivalent. Below stand those that survived, and those that are equivalent with the reason.
 func summarize(w io.Writer, list, results string) error {
-	mutants, err := readList(list)
+	_, mutants, err := readList(list)
 	if err != nil {
 		return err
 	}
@@ -49,22 +51,30 @@ func summarize(w io.Writer, list, results string) error {
 	}
 	shown, rows := make(map[string]bool), make(map[string]*score)
 	totals := map[string]*score{"all of Go": {}, "all of Lua": {}}
+	var survivors, equivalents strings.Builder
 	for _, m := range mutants {
-		if len(found[m.key()]) > 0 {
-			shown[m.group()] = true
-		}
-		total := totals["all of Go"]
+		status, total := verdict(found[m.key()]), totals["all of Go"]
 		if m.isLua() {
 			total = totals["all of Lua"]
 		}
 		if rows[m.group()] == nil {
 			rows[m.group()] = new(score)
 		}
-		rows[m.group()].add(verdict(found[m.key()]))
-		total.add(verdict(found[m.key()]))
+		switch {
+		case m.Reason != "":
+			status = equivalent
+			fmt.Fprintf(&equivalents, "* `%s` %s: `%s` becomes `%s`: %s\n", m.File, m.Function, m.Text, m.New, m.Reason)
+		case status != "":
+			shown[m.group()] = true
+		}
+		if status == worker.Survived || status == worker.Unreached {
+			fmt.Fprintf(&survivors, "* %s: `%s` %s: `%s` becomes `%s`\n", status, m.File, m.Function, m.Text, m.New)
+		}
+		rows[m.group()].add(status)
+		total.add(status)
 	}
 	var table strings.Builder
-	table.WriteString("| package | killed | hung | survived | gone or broken | not run | score |\n|---|---|---|---|---|---|---|\n")
+	table.WriteString("| package | killed | survived | equivalent | gone or broken | not run | score |\n|---|---|---|---|---|---|---|\n")
 	for _, name := range slices.Sorted(maps.Keys(rows)) {
 		if shown[name] {
 			table.WriteString(rows[name].row(name))
@@ -72,6 +82,11 @@ func summarize(w io.Writer, list, results string) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(totals)) {
 		table.WriteString(totals[name].row("**" + name + "**"))
+	}
+	for _, part := range []string{survivors.String(), equivalents.String()} {
+		if part != "" {
+			table.WriteString("\n" + part)
+		}
 	}
 	_, err = io.WriteString(w, table.String())
 	return err

@@ -3,9 +3,6 @@
 package main
 
 import (
-	"maps"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -37,51 +34,13 @@ var (
 	luaTail  = regexp.MustCompile(`^(?:and|or|\.\.|[)}+])`)
 )
 
-// luaFiles returns the scripts and their parts by path.
-func luaFiles(root string) (map[string]string, error) {
-	found := make(map[string]string)
-	for _, pattern := range []string{"scripts/*/*.lua", "scripts/parts/*/*.lua"} {
-		files, err := filepath.Glob(filepath.Join(root, pattern))
-		if err != nil {
-			return nil, err
-		}
-		for _, file := range files {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				return nil, err
-			}
-			name, err := filepath.Rel(root, file)
-			if err != nil {
-				return nil, err
-			}
-			found[filepath.ToSlash(name)] = string(text)
-		}
-	}
-	return found, nil
-}
-
-// luaMutants returns all mutants of the scripts and of their parts. A mutant of a part is in every
-// script that includes it.
-func luaMutants(root string) ([]mutant, error) {
-	files, err := luaFiles(root)
-	if err != nil {
-		return nil, err
-	}
-	var list []mutant
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		list = append(list, mutateLua(name, files[name])...)
-	}
-	return list, nil
-}
-
-// mutateLua returns all mutants of one text.
-func mutateLua(file, source string) []mutant {
-	var list []mutant
-	lines := strings.Split(source, "\n")
+// luaSites returns the places in a text.
+func luaSites(source string) (found []site) {
+	lines := strings.SplitAfter(source, "\n")
+	offset := 0
 	for i, line := range lines {
-		text := strings.TrimSpace(line)
-		add := func(at int, kind, old, changed string) {
-			list = append(list, mutant{File: file, Line: i + 1, Col: at + 1 - strings.Index(line, text), Kind: kind, Old: old, New: changed, Text: text})
+		add := func(at int, operator, old, changed string) {
+			found = append(found, site{at: offset + at, operator: operator, old: old, new: changed})
 		}
 		mutateLuaTokens(line, add)
 		bare := strings.TrimSpace(withoutComment(line))
@@ -90,10 +49,11 @@ func mutateLua(file, source string) []mutant {
 			next = strings.TrimSpace(lines[i+1])
 		}
 		if luaStatement.MatchString(bare) && !luaBlock.MatchString(bare) && !luaOpen.MatchString(bare) && isBalanced(bare) && !luaTail.MatchString(next) {
-			add(strings.Index(line, bare), "LUA_STATEMENT", bare, "")
+			add(strings.Index(line, bare), "statement", bare, "")
 		}
+		offset += len(line)
 	}
-	return list
+	return found
 }
 
 func mutateLuaTokens(line string, add func(at int, kind, old, changed string)) {
@@ -110,27 +70,20 @@ func mutateLuaTokens(line string, add func(at int, kind, old, changed string)) {
 		changed, isNumber := luaConstants[token]
 		switch {
 		case token == "not":
-			add(at[0], "LUA_NOT", "not ", "")
+			add(at[0], "not", "not ", "")
 		case isUnary && word(i+1) == "1":
-			add(at[0], "LUA_CONSTANT", "-1", "-2")
+			add(at[0], "constant", "-1", "-2")
 		case isUnary:
 		case luaOperators[token] != nil:
 			for _, changed := range luaOperators[token] {
-				add(at[0], "LUA_OPERATOR_"+kindOf(changed), token, changed)
+				add(at[0], "operator", token, changed)
 			}
 		case isNumber && word(i-1) != "-" && !(word(i-1) == "[" && (word(i-2) == "KEYS" || word(i-2) == "ARGV")):
-			add(at[0], "LUA_CONSTANT", token, changed)
+			add(at[0], "constant", token, changed)
 		case strings.HasPrefix(token, "'") && (isComparison(word(i-1)) || isComparison(word(i+1))):
-			add(at[0], "LUA_STRING", token, strings.TrimSuffix(token, "'")+"!'")
+			add(at[0], "string", token, strings.TrimSuffix(token, "'")+"!'")
 		}
 	}
-}
-
-// kindOf keeps two mutants of one operator apart.
-func kindOf(operator string) string {
-	return map[string]string{
-		"<": "LT", "<=": "LE", ">": "GT", ">=": "GE", "==": "EQ", "~=": "NE", "+": "ADD", "-": "SUB", "and": "AND", "or": "OR",
-	}[operator]
 }
 
 func isComparison(token string) bool { return token == "==" || token == "~=" }
@@ -155,14 +108,4 @@ func isBalanced(text string) bool {
 		}
 	}
 	return depth == 0
-}
-
-// commentScripts returns every script and part with a comment more at its end, which changes nothing
-// that it does. A test that fails then sees any change of a text.
-func commentScripts(root string) (map[string]string, error) {
-	files, err := luaFiles(root)
-	for name := range files {
-		files[name] += "-- A comment more.\n"
-	}
-	return files, err
 }
