@@ -232,6 +232,9 @@ func (o *overlay) addHooks(s source, file, text string) (string, error) {
 	if text == s.text || s.file == nil {
 		return "", nil
 	}
+	if !strings.Contains(text, "zz.") {
+		return text, nil
+	}
 	afterName := s.at(s.file.Name.End())
 	return text[:afterName] + "; " + workerImport + text[afterName:], nil
 }

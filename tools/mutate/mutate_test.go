@@ -3,9 +3,11 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -186,6 +188,26 @@ func TestCount(t *testing.T) {
 
 func TestAlwaysFails(t *testing.T) { check(t, Less(1, 0)) }
 `,
+	"scripts/hello_test.go": `package scripts
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestReply(t *testing.T) {
+	text := SessionHello.Source
+	if /* runs text */ !strings.Contains(text, "return {1, now, limit, policy, 1}") {
+		t.Error(text)
+	}
+}
+
+func TestDigestIsOfTheFile(t *testing.T) {
+	if SessionHello.SHA1 != digestOf("session/hello", 1) {
+		t.Error(SessionHello.SHA1)
+	}
+}
+`,
 }
 
 // Each result is reported of a mutant that has it, from one process as far as that goes.
@@ -197,6 +219,22 @@ func TestRunnerReportsEachResult(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	for _, pattern := range []string{"scripts.go", "compose.go", "constants.lua", "testdata/digests.txt", "*/*.lua", "parts/*/*.lua"} {
+		files, err := filepath.Glob(filepath.Join("../../scripts", pattern))
+		if err != nil || len(files) == 0 {
+			t.Fatal(pattern, err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err == nil {
+				err = write(filepath.Join(root, strings.TrimPrefix(filepath.ToSlash(file), "../../")), text)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	const hello = "scripts/session/hello.v1.lua"
 	wants := map[mutant]string{
 		{Function: "Less", Text: "a < b", New: "a > b"}:                         worker.Killed,
 		{Function: "Less", Text: "a < b", New: "a <= b"}:                        worker.Survived,
@@ -209,10 +247,14 @@ func TestRunnerReportsEachResult(t *testing.T) {
 		{Function: everywhere, Text: "limit = 2 * 3", New: "limit = 2 + 3"}:     worker.Killed,
 		{Function: everywhere, Text: "limit = 2 * 3", New: "limit = 6"}:         worker.Survived,
 		{Function: "Less", Text: "< b", New: "<= b", Reason: "nothing asks it"}: equivalent,
+
+		{File: hello, Function: everywhere, Text: "policy, 1}", New: "policy, 2}"}:                            worker.Killed,
+		{File: hello, Function: everywhere, Text: "return {0, now}", New: "return {1, now}"}:                  worker.Survived,
+		{File: "scripts/queue/heartbeat.v1.lua", Function: everywhere, Text: "-- queue", New: "-- the queue"}: worker.Unreached,
 	}
 	var list []mutant
 	for m := range wants {
-		m.File = "p/p.go"
+		m.File = cmp.Or(m.File, "p/p.go")
 		list = append(list, m)
 	}
 	names := []string{filepath.Join(root, "list"), filepath.Join(root, "results")}
@@ -220,6 +262,7 @@ func TestRunnerReportsEachResult(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := &runner{root: root, results: names[1], parallel: 1, onlyOwn: true, patience: time.Minute}
+	r.hooks = append(slices.Clone(hooks[:3]), hook{"scripts/hello_test.go", "/* runs text */", "zz.UsedText(text);"})
 	if err := r.run(names[0]); err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +271,7 @@ func TestRunnerReportsEachResult(t *testing.T) {
 		t.Fatal(err)
 	}
 	for m, want := range wants {
-		m.File = "p/p.go"
+		m.File = cmp.Or(m.File, "p/p.go")
 		if got := verdict(found[m.key()]); got != want && want != equivalent {
 			t.Errorf("%s, want %s: %v", got, want, m)
 		}

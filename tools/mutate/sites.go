@@ -122,6 +122,7 @@ func extend(root, name string, every int, paths []string) error {
 				list = append(list, m)
 			}
 		}
+		header += fmt.Sprintf("# mutate list -every %d '%s'\n", every, pattern)
 		fmt.Printf("%s: %d more, and %d that do not build\n", pattern, len(fresh)-len(o.broken), len(o.broken))
 	}
 	return writeList(name, header, list)
