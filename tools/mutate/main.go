@@ -72,7 +72,7 @@ func program(args []string) error {
 		flags.IntVar(&r.parallel, "parallel", runtime.NumCPU(), "how many mutants are tried at a time")
 		flags.BoolVar(&r.onlyOwn, "own", false, "run only the tests beside the code")
 		flags.BoolVar(&r.isLong, "long", false, "run tests in their long form, which may wait for real time")
-		flags.DurationVar(&r.patience, "patience", 6*time.Second, "the time without a failure after which a mutant has survived a stage; 0 for no limit")
+		flags.DurationVar(&r.patience, "patience", 2*time.Second, "the time without a failure after which a mutant has survived a stage, of which there are three; 0 for no limit")
 	}
 	_ = flags.Parse(args[1:]) // ends the program if it fails
 	full, err := filepath.Abs(*root)

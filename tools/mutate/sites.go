@@ -100,6 +100,7 @@ func extend(root, name string, every int, paths []string) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(work) }()
+	added := []string{header}
 	for _, pattern := range paths {
 		fresh, err := sampled(root, pattern, every, known)
 		if err != nil {
@@ -122,10 +123,10 @@ func extend(root, name string, every int, paths []string) error {
 				list = append(list, m)
 			}
 		}
-		header += fmt.Sprintf("# mutate list -every %d '%s'\n", every, pattern)
+		added = append(added, fmt.Sprintf("# mutate list -every %d '%s'\n", every, pattern))
 		fmt.Printf("%s: %d more, and %d that do not build\n", pattern, len(fresh)-len(o.broken), len(o.broken))
 	}
-	return writeList(name, header, list)
+	return writeList(name, strings.Join(added, ""), list)
 }
 
 // sampled returns mutants of the files of a folder that match a pattern, without those that are known.
