@@ -293,7 +293,7 @@ func (o *overlay) moduleOf(dir string) string {
 
 // cellsOf are calls in the tests of a folder that add more cells than one for each test, instead of those of one test.
 var cellsOf = map[string]struct{ instead, add string }{
-	"test/suite": {"TestPromises", "for _, c := range cells() {\nif c.world == virtual {\nzz.Cell(c.name(), c.run)\n}\n}\n"},
+	"test/suite": {"TestPromises", "for _, c := range cells([]string{virtual}) {\nzz.Cell(c.name(), c.run)\n}\n"},
 }
 
 // putTests adds a file to the tests of a folder, or two, that names all tests, and the test that is run instead. It reports whether the
