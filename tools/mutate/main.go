@@ -3,6 +3,7 @@
 // Command mutate measures what the tests notice: it changes the library in one place at a time, and runs tests.
 //
 //	mutate run      try the mutants of the list
+//	mutate keep     write what became of each mutant to a file of the repository
 //	mutate summary  print what became of them by package
 //	mutate list     add mutants of a folder to the list
 //
@@ -31,7 +32,9 @@
 // fails without the mutant, too, and the mutant is tried again in a new process. The tests that wait for real time are left out without
 // -long.
 //
-// The results have a line for each stage of each mutant. A run that was stopped continues from them.
+// The results have a line for each stage of each mutant. A run that was stopped continues from them. The verdicts, a line for each
+// mutant, are kept in the repository: keep reports what was killed before and lives now, and a run begins with the cell that killed a
+// mutant before.
 package main
 
 import (
@@ -44,7 +47,7 @@ import (
 	"time"
 )
 
-var errUsage = errors.New("usage: mutate run|summary|list [flags]")
+var errUsage = errors.New("usage: mutate run|keep|summary|list [flags]")
 
 func main() {
 	if err := program(os.Args[1:]); err != nil {
@@ -61,6 +64,7 @@ func program(args []string) error {
 	root := flags.String("C", ".", "the root of the checkout")
 	list := flags.String("list", "tools/mutate/mutants.txt", "the list of mutants")
 	results := flags.String("results", ".bin/mutants.txt", "the results; run adds to them and skips what has one")
+	verdicts := flags.String("verdicts", "tools/mutate/verdicts.txt", "what became of each mutant in the last whole run")
 	var r runner
 	var every int
 	switch args[0] {
@@ -83,8 +87,10 @@ func program(args []string) error {
 	case "list":
 		return extend(full, *list, every, flags.Args())
 	case "run":
-		r.root, r.results, r.hooks = full, *results, hooks
+		r.root, r.results, r.verdicts, r.hooks = full, *results, *verdicts, hooks
 		return r.run(*list)
+	case "keep":
+		return keep(*list, *results, *verdicts)
 	case "summary":
 		return summarize(os.Stdout, *list, *results)
 	default:

@@ -129,6 +129,35 @@ func TestSampleTakesEachNthPlaceOfAnOperator(t *testing.T) {
 	}
 }
 
+// A verdict has one line, whatever the number of stages; a mutant that no cell notices any more is an error, and so it is by name.
+func TestVerdictsAreKept(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	list, results, verdicts := filepath.Join(dir, "list"), filepath.Join(dir, "results"), filepath.Join(dir, "verdicts")
+	rows := []string{"a.go\tf\tx\ty", "a.go\tg\tx\ty", "a.go\th\tx\ty\tit is the same", "a.go\ti\tx\ty", "a.go\tj\tx\ty"}
+	for _, run := range []struct{ results, want, escaped string }{
+		{
+			"survived\ta\t-\t1\t" + rows[0] + "\nkilled\ttest/suite\tT\t1\t" + rows[0] + "\nunreached\ta\t-\t0\t" + rows[1] + "\nhung\ta\tL\t1\t" + rows[3],
+			"killed\ttest/suite\tT\t-\t" + rows[0] + "\nunreached\t-\t-\t-\t" + rows[1] + "\nequivalent\t-\t-\t-\ta.go\th\tx\ty\nhung\ta\tL\t-\t" + rows[3] + "\n", "",
+		},
+		{
+			"survived\ta\t-\t1\t" + rows[0] + "\nunreached\ttest/suite\t-\t1\t" + rows[0] + "\nkilled\ta\tT\t1\t" + rows[1],
+			"survived\t-\t-\t-\t" + rows[0] + "\nkilled\ta\tT\t-\t" + rows[1] + "\nequivalent\t-\t-\t-\ta.go\th\tx\ty\nhung\ta\tL\t-\t" + rows[3] + "\n", "{a.go f x y }",
+		},
+	} {
+		if err := errors.Join(write(list, []byte(strings.Join(rows, "\n")+"\n")), write(results, []byte(run.results))); err != nil {
+			t.Fatal(err)
+		}
+		err := keep(list, results, verdicts)
+		if (err != nil) != (run.escaped != "") {
+			t.Errorf("%v, want %q", err, run.escaped)
+		}
+		if got, err := os.ReadFile(verdicts); err != nil || string(got) != run.want {
+			t.Errorf("got %v\n%swant\n%s", err, got, run.want)
+		}
+	}
+}
+
 // library is what the runner tries mutants of here. Its tests lead to each result.
 var library = map[string]string{
 	"go.mod": "module github.com/signalbox-go/signalbox\n\ngo 1.25.0\n",
@@ -272,7 +301,7 @@ func TestRunnerReportsEachResult(t *testing.T) {
 	}
 	for m, want := range wants {
 		m.File = cmp.Or(m.File, "p/p.go")
-		if got := verdict(found[m.key()]); got != want && want != equivalent {
+		if got := final(found[m.key()]).status; got != want && want != equivalent {
 			t.Errorf("%s, want %s: %v", got, want, m)
 		}
 	}

@@ -37,7 +37,7 @@ type result struct {
 }
 
 func (r result) String() string {
-	return strings.Join([]string{r.status, r.stage, cmp.Or(r.cell, "-"), cmp.Or(r.tried, "-"), r.key}, "\t")
+	return strings.Join([]string{r.status, cmp.Or(r.stage, "-"), cmp.Or(r.cell, "-"), cmp.Or(r.tried, "-"), r.key}, "\t")
 }
 
 // isLast says whether a mutant meets no other stage after this result.
@@ -58,27 +58,37 @@ func readResults(name string) (map[string][]result, error) {
 	return results, nil
 }
 
-// verdict is what the results of all stages say of a mutant together.
-func verdict(of []result) (status string) {
+func (r result) isKilled() bool {
+	return slices.Contains([]string{worker.Killed, worker.Hung, worker.Spoilt, crashed}, r.status)
+}
+
+// final returns what the results of all stages say of a mutant together: the one that ended its way through them, or that a cell met
+// it and did not notice it, or that none did.
+func final(of []result) (last result) {
 	for _, r := range of {
-		if status != worker.Survived || r.isLast() {
-			status = r.status
+		if last.status != worker.Survived || r.isLast() {
+			last = r
 		}
 	}
-	return status
+	if last.status == worker.Survived || last.status == worker.Unreached {
+		last.stage = "" // it was in all of them
+	}
+	return last
 }
 
 // runner runs the tests against mutants.
 type runner struct {
 	root, results   string
+	verdicts        string // the file with the verdicts of an earlier run
 	match           string
 	limit, parallel int
 	onlyOwn, isLong bool
 	patience        time.Duration
 	hooks           []hook
 
-	all  *overlay
-	done map[string][]result
+	all   *overlay
+	done  map[string][]result
+	known map[string][]result // the verdicts of an earlier run
 
 	mu    sync.Mutex
 	out   *os.File
@@ -100,6 +110,9 @@ func (r *runner) run(name string) error {
 		return err
 	}
 	if r.done, err = readResults(r.results); err != nil {
+		return err
+	}
+	if r.known, err = readResults(r.verdicts); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(r.results), 0o755); err != nil {
@@ -237,6 +250,11 @@ func (r *runner) runStage(s *stage, numbers []int) error {
 func (r *runner) try(w *workshop, i int) error {
 	m, start := r.all.list[i], time.Now()
 	job := worker.Job{Number: i + 1, Function: r.all.functions[i]}
+	for _, known := range r.known[m.key()] {
+		if known.stage == w.folder {
+			job.Known = known.cell
+		}
+	}
 	found := worker.Report{}
 	var err error
 	switch {

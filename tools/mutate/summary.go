@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -11,6 +12,42 @@ import (
 
 	"github.com/signalbox-go/signalbox/tools/mutate/worker"
 )
+
+// keep writes the verdict of each mutant of the list to a file of the repository: what became of it, in which stage, and which cell
+// noticed it. A mutant without a result keeps its verdict. A mutant that was killed before and lives now is an error.
+func keep(list, results, verdicts string) error {
+	_, mutants, err := readList(list)
+	if err != nil {
+		return err
+	}
+	found, err := readResults(results)
+	if err != nil {
+		return err
+	}
+	before, err := readResults(verdicts)
+	if err != nil {
+		return err
+	}
+	var rows []string
+	var escaped error
+	for _, m := range mutants {
+		last := final(before[m.key()])
+		if now := final(found[m.key()]); now.status != "" {
+			if last.isKilled() && !now.isKilled() {
+				escaped = errors.Join(escaped, fmt.Errorf("no test notices any more: %v", m))
+			}
+			last = now
+		}
+		if m.Reason != "" {
+			last = result{status: equivalent}
+		}
+		if last.status != "" {
+			last.key, last.tried = m.key(), "-" // how long it took differs between runs
+			rows = append(rows, last.String()+"\n")
+		}
+	}
+	return errors.Join(write(verdicts, []byte(strings.Join(rows, ""))), escaped)
+}
 
 // score counts the mutants of a package.
 type score struct{ killed, survived, equivalent, other, missing int }
@@ -53,7 +90,7 @@ func summarize(w io.Writer, list, results string) error {
 	totals := map[string]*score{"all of Go": {}, "all of Lua": {}}
 	var survivors, equivalents strings.Builder
 	for _, m := range mutants {
-		status, total := verdict(found[m.key()]), totals["all of Go"]
+		status, total := final(found[m.key()]).status, totals["all of Go"]
 		if m.isLua() {
 			total = totals["all of Lua"]
 		}

@@ -38,6 +38,7 @@ type Job struct {
 	Function int               // the number of its function; 0: cells may reach it that do not say so
 	Texts    map[string]string // the changed texts of scripts and parts
 	First    string            // the cell to begin with, after it has passed without the mutant
+	Known    string            // the cell that killed it in an earlier run: it is tried early
 	Skip     []string          // the cells to leave out
 	IsBuilt  bool              // the binary has it for good: no cell runs without it
 	Patience time.Duration     // the time without a failure after which it has survived, by a stopwatch; 0: no limit
@@ -352,10 +353,12 @@ func reach(j Job) []*cell {
 	slices.SortStableFunc(reached, func(a, b *cell) int {
 		return cmp.Compare(costs(a), costs(b))
 	})
-	if i := slices.IndexFunc(reached, func(c *cell) bool { return c.Name == j.First }); i > 0 {
-		first := reached[i]
-		copy(reached[1:], reached[:i])
-		reached[0] = first
+	for _, name := range []string{j.Known, j.First} { // First is put before Known
+		if i := slices.IndexFunc(reached, func(c *cell) bool { return c.Name == name }); i > 0 {
+			early := reached[i]
+			copy(reached[1:], reached[:i])
+			reached[0] = early
+		}
 	}
 	return reached
 }
