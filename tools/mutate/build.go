@@ -343,7 +343,7 @@ func (o *overlay) build(dir string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		binary := filepath.Join(o.dir, "bin", strings.ReplaceAll(dir, "/", "-"))
+		binary := filepath.Join(o.dir, "bin", strings.ReplaceAll(dir, "/", "-")+".test") // the root is "."
 		cmd := exec.Command("go", "test", "-c", "-vet=off", "-ldflags=-w", "-overlay="+o.config(), "-o="+binary, "./"+inModule)
 		cmd.Dir, cmd.Env = filepath.Join(o.root, module), append(os.Environ(), "GOWORK=off")
 		out, err := cmd.CombinedOutput()

@@ -217,6 +217,17 @@ func TestCount(t *testing.T) {
 
 func TestAlwaysFails(t *testing.T) { check(t, Less(1, 0)) }
 `,
+	"root.go": "package signalbox\n\nfunc Two() int { return 1 + 1 }\n",
+	"root_test.go": `package signalbox
+
+import "testing"
+
+func TestTwo(t *testing.T) {
+	if Two() != 2 {
+		t.Error("wrong")
+	}
+}
+`,
 	"scripts/hello_test.go": `package scripts
 
 import (
@@ -265,6 +276,7 @@ func TestRunnerReportsEachResult(t *testing.T) {
 	}
 	const hello = "scripts/session/hello.v1.lua"
 	wants := map[mutant]string{
+		{File: "root.go", Function: "Two", Text: "1 + 1", New: "1 - 1"}:         worker.Killed,
 		{Function: "Less", Text: "a < b", New: "a > b"}:                         worker.Killed,
 		{Function: "Less", Text: "a < b", New: "a <= b"}:                        worker.Survived,
 		{Function: "Less", Text: "a < b", New: "a + b"}:                         broken,

@@ -164,6 +164,9 @@ func (r *runner) work(byFolder map[string][]int) error {
 	}
 	var ready []*stage
 	for _, folder := range folders {
+		if len(r.left(folder, byFolder)) == 0 {
+			continue
+		}
 		binary, err := r.all.build(folder)
 		if err != nil {
 			return err
@@ -195,19 +198,7 @@ func (r *runner) work(byFolder map[string][]int) error {
 		}
 	}()
 	for s := range prepared {
-		numbers := byFolder[s.folder]
-		if slices.Contains(shared, s.folder) {
-			numbers = slices.Sorted(func(yield func(int) bool) {
-				for _, of := range byFolder {
-					for _, i := range of {
-						if !yield(i) {
-							return
-						}
-					}
-				}
-			})
-		}
-		if err := r.runStage(s, numbers); err != nil {
+		if err := r.runStage(s, r.left(s.folder, byFolder)); err != nil {
 			return err
 		}
 	}
@@ -219,14 +210,26 @@ func (r *runner) work(byFolder map[string][]int) error {
 	return failed
 }
 
-// runStage tries the mutants that need this stage, with several processes.
+// left returns the mutants that have to meet the tests of a folder still.
+func (r *runner) left(folder string, byFolder map[string][]int) (numbers []int) {
+	for own, of := range byFolder {
+		for _, i := range of {
+			found := r.done[r.all.list[i].key()]
+			isDone := slices.ContainsFunc(found, func(f result) bool { return f.isLast() || f.stage == folder })
+			if (own == folder || slices.Contains(shared, folder)) && !isDone {
+				numbers = append(numbers, i)
+			}
+		}
+	}
+	slices.Sort(numbers)
+	return numbers
+}
+
+// runStage tries mutants in a stage, with several processes.
 func (r *runner) runStage(s *stage, numbers []int) error {
 	queue := make(chan int, len(numbers))
 	for _, i := range numbers {
-		found := r.done[r.all.list[i].key()]
-		if !slices.ContainsFunc(found, func(f result) bool { return f.isLast() || f.stage == s.folder }) {
-			queue <- i
-		}
+		queue <- i
 	}
 	close(queue)
 	var workers sync.WaitGroup
