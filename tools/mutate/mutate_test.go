@@ -204,6 +204,8 @@ func TestLess(t *testing.T) {
 	check(t, Less(1, 2) && !Less(2, 1))
 }
 
+func TestMore(t *testing.T) { check(t, Less(3, 4)) }
+
 func TestLoop(t *testing.T) { check(t, Loop(3) == 3) }
 
 func TestDeep(t *testing.T) { check(t, Deep(0) == 7) }
@@ -333,5 +335,22 @@ func TestRunnerReportsEachResult(t *testing.T) {
 	}
 	if again, err := os.ReadFile(names[1]); err != nil || string(again) != string(lines) {
 		t.Errorf("a second run tried mutants again, error %v", err)
+	}
+	less := mutant{File: "p/p.go", Function: "Less", Text: "a < b", New: "a > b"}
+	if err := writeList(names[0], "", []mutant{less}); err != nil {
+		t.Fatal(err)
+	}
+	for _, known := range []string{"TestLess", "TestMore"} { // each is the first one if it was known to kill it
+		r.results, r.verdicts = filepath.Join(root, known), filepath.Join(root, "verdicts")
+		if err := write(r.verdicts, []byte(result{worker.Killed, "p", known, "", less.key()}.String())); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.run(names[0]); err != nil {
+			t.Fatal(err)
+		}
+		found, err := readResults(r.results)
+		if got := final(found[less.key()]); err != nil || got.cell != known {
+			t.Errorf("%v, error %v, want the cell %s first", got, err, known)
+		}
 	}
 }
