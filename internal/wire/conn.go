@@ -82,7 +82,9 @@ func newConn(inner net.Conn, e *endpoint, made dialSettings, tlsFault error) *co
 	c := &conn{dialSettings: made, endpoint: e, born: time.Now(), wrote: make(chan struct{})}
 	c.mu.inner, c.mu.requests.keepWord, c.mu.tlsFault = inner, true, tlsFault
 	if age := e.connector.maxAge(); age > 0 {
-		c.setTimerLocked(age) // no other goroutine has it yet
+		c.mu.Lock() // a process that stands still finds the timer's goroutine beside this one
+		c.setTimerLocked(age)
+		c.mu.Unlock()
 	}
 	return c
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -539,28 +540,38 @@ func TestLateRepliesKeepAConnection(t *testing.T) {
 		defer time.Sleep(time.Minute) // the server still waits before it replies
 		defer client.Close()
 		r := wire.NewRunner(client)
-		call := func(latency time.Duration) {
+		// call makes calls until the reasons of the failures are want, for an hour at most.
+		call := func(latency time.Duration, want string) {
 			f.mu.Lock()
 			f.latency = latency
 			f.mu.Unlock()
 			var callers sync.WaitGroup
-			until := time.Now().Add(30 * time.Second)
+			var over atomic.Bool
 			for i := range 3 {
 				callers.Go(func() {
 					time.Sleep(time.Duration(i) * latency / 3)
-					for time.Now().Before(until) {
-						_, _ = r.Run(t.Context(), hello("key")) // the server replies alike to requests that come in one piece
+					for !over.Load() {
+						_, _ = r.Run(t.Context(), hello("key"))
 						time.Sleep(time.Millisecond)
 					}
 				})
 			}
+			var reasons string
+			for until := time.Now().Add(time.Hour); time.Now().Before(until); time.Sleep(time.Second) {
+				found, _ := wire.Failures(client)
+				reasons = ""
+				for _, err := range found {
+					reasons += err.Error()
+				}
+				if reasons == want {
+					break
+				}
+			}
+			over.Store(true)
 			callers.Wait()
+			require.Equal(t, want, reasons)
 		}
-		call(1500 * time.Millisecond)
-		found, _ := wire.Failures(client)
-		require.ErrorContains(t, found[wire.Failure{Kind: wire.FailureReplacement, Address: "far:1"}], "replies are due")
-		call(time.Millisecond)
-		found, _ = wire.Failures(client)
-		require.Empty(t, found)
+		call(1500*time.Millisecond, "replies are due for more than 1s, and the connection is replaced when none is")
+		call(time.Millisecond, "")
 	})
 }

@@ -5,10 +5,13 @@ package wire_test
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"io"
 	"net"
+	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -46,7 +49,12 @@ func (f *fakeServer) dial(context.Context, string, *net.Dialer, *tls.Config) (ne
 	return near, nil
 }
 
-// serve replies to the requests that came in one piece.
+var fakeServers atomic.Int64 // how many clients of one there were
+
+// startOfRequest is where a request begins.
+var startOfRequest = regexp.MustCompile(`(?m)^\*\d+\r\n\$`)
+
+// serve replies to each of the requests that came in one piece.
 func (f *fakeServer) serve(end net.Conn) {
 	defer end.Close()
 	request := make([]byte, 1<<20)
@@ -59,12 +67,20 @@ func (f *fakeServer) serve(end net.Conn) {
 		replyTo, latency := f.reply, f.latency
 		f.mu.Unlock()
 		time.Sleep(latency)
-		reply := replyTo(string(request[:n]))
-		if reply == "" {
-			return
+		var replies strings.Builder
+		piece := request[:n]
+		for starts := startOfRequest.FindAllIndex(piece, -1); len(starts) > 0; starts = starts[1:] {
+			to := len(piece)
+			if len(starts) > 1 {
+				to = starts[1][0]
+			}
+			reply := replyTo(string(piece[starts[0][0]:to]))
+			if reply == "" {
+				return
+			}
+			replies.WriteString(reply)
 		}
-		requests := strings.Count(string(request[:n]), "*")
-		if _, err := io.WriteString(end, strings.Repeat(reply, requests)); err != nil {
+		if _, err := io.WriteString(end, replies.String()); err != nil {
 			return
 		}
 	}
@@ -86,7 +102,8 @@ func welcomes(request string) string {
 // client returns a client of the server.
 func (f *fakeServer) client(t *testing.T, mods ...func(*rueidis.ClientOption)) rueidis.Client {
 	t.Helper()
-	o := rueidis.ClientOption{InitAddress: []string{"far:1"}, ForceSingleClient: true, DialCtxFn: f.dial}
+	// An address of its own: wire finds the failures of a client that is tuned by hand by its address, in the whole process.
+	o := rueidis.ClientOption{InitAddress: []string{fmt.Sprintf("far%d:1", fakeServers.Add(1))}, ForceSingleClient: true, DialCtxFn: f.dial}
 	for _, mod := range mods {
 		mod(&o)
 	}
