@@ -25,6 +25,7 @@ require (
 	github.com/prometheus/common v0.67.5 // indirect
 	github.com/prometheus/otlptranslator v1.0.0 // indirect
 	github.com/prometheus/procfs v0.20.1 // indirect
+	github.com/signalbox-go/signalbox/examples v0.0.0
 	github.com/yuin/gopher-lua v1.1.1 // indirect
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
 	go.opentelemetry.io/otel v1.44.0 // indirect
@@ -39,5 +40,8 @@ require (
 
 replace (
 	github.com/signalbox-go/signalbox => ../../
+	github.com/signalbox-go/signalbox/examples => ../
+	github.com/signalbox-go/signalbox/goredis => ../../goredis
 	github.com/signalbox-go/signalbox/otel => ../../otel
+	github.com/signalbox-go/signalbox/valkeygo => ../../valkeygo
 )
