@@ -38,7 +38,7 @@ var failureMessages = map[wire.FailureKind]struct{ begins, advice, ends string }
 	},
 	wire.FailurePrimary: {
 		"signalbox: the primary that the sentinels name refuses the client, which stays with the one before",
-		"make the client's user and password on each server: a replica does not get those of its primary",
+		"create the client's user on each server: a replica does not get the users of its primary",
 		"signalbox: the primary accepts the client",
 	},
 	wire.FailureLogin: {

@@ -82,7 +82,7 @@ func newConn(inner net.Conn, e *endpoint, made dialSettings, tlsFault error) *co
 	c := &conn{dialSettings: made, endpoint: e, born: time.Now(), wrote: make(chan struct{})}
 	c.mu.inner, c.mu.requests.keepWord, c.mu.tlsFault = inner, true, tlsFault
 	if age := e.connector.maxAge(); age > 0 {
-		c.mu.Lock() // a process that stands still finds the timer's goroutine beside this one
+		c.mu.Lock() // in a process that stands still the timer may fire before its field is written
 		c.setTimerLocked(age)
 		c.mu.Unlock()
 	}

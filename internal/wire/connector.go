@@ -239,7 +239,7 @@ type endpoint struct {
 }
 
 // awaitAttempt blocks until an attempt to connect may be made. If others wait already, it returns the last failure. Where nothing has
-// failed there is no limit, except among sentinels: if a primary refuses the client, that asks a sentinel for the next one at once.
+// failed there is no limit, except among sentinels: if a primary refuses the client, the client asks a sentinel for the next one at once.
 func (e *endpoint) awaitAttempt() error {
 	c := e.connector
 	c.mu.Lock()

@@ -30,7 +30,7 @@ func withDeadlines(made net.Conn) net.Conn {
 	return &timedConn{Conn: made}
 }
 
-// SetDeadline implements net.Conn. It is for requests that are under way, too.
+// SetDeadline implements net.Conn. It is for requests that are under way, too. The client sets no deadline for one direction alone.
 func (c *timedConn) SetDeadline(at time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -43,12 +43,6 @@ func (c *timedConn) SetDeadline(at time.Time) error {
 	}
 	return nil
 }
-
-// SetReadDeadline implements net.Conn. Nothing calls it.
-func (c *timedConn) SetReadDeadline(at time.Time) error { return c.SetDeadline(at) }
-
-// SetWriteDeadline implements net.Conn. Nothing calls it.
-func (c *timedConn) SetWriteDeadline(at time.Time) error { return c.SetDeadline(at) }
 
 func (c *timedConn) expire() {
 	c.mu.Lock()

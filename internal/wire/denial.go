@@ -18,7 +18,12 @@ import (
 // script: it checks the user, the command that sends the script, and the keys that the call names.
 //
 //nolint:gochecknoglobals // a constant table
-var denials = slices.Concat([]string{"NOPERM", "NOAUTH", "WRONGPASS", "DENIED", unknownCommand, "unsupported command", "command is not available"}, passwordUnset, wrongPassword)
+var denials = slices.Concat([]string{"NOPERM", "NOAUTH", "WRONGPASS", "DENIED"}, withoutScripts, passwordUnset, wrongPassword)
+
+// withoutScripts lists the words of a server that has no command for scripts.
+//
+//nolint:gochecknoglobals // a constant table
+var withoutScripts = []string{unknownCommand, "unsupported command", "command is not available"}
 
 // passwordUnset lists the words with which a server that has no password refuses one, in RESP2.
 //

@@ -42,10 +42,7 @@ var refusalRemedies = []struct {
 // refusalsOfAll lists the words with which a server refuses every script, whatever it does.
 //
 //nolint:gochecknoglobals // a constant table
-var refusalsOfAll = slices.Concat(connectRefusals, passwordUnset, []string{
-	"LOADING", "LOADING Redis is loading", "LOADING Valkey is loading", "BUSY", "BUSY Redis is busy", "BUSY Valkey is busy", "MASTERDOWN",
-	unknownCommand, "unsupported command", "command is not available",
-})
+var refusalsOfAll = slices.Concat(connectRefusals, passwordUnset, pausedForAll, withoutScripts)
 
 // RefusesAll reports whether err says that the server refuses every script, whatever it does.
 func RefusesAll(err error) bool {

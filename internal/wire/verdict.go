@@ -35,10 +35,16 @@ const (
 // script of ours can pass when an earlier one was refused, since the error ends the script.
 //
 //nolint:gochecknoglobals // a constant table
-var temporaryRefusals = []string{
-	"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "NOREPLICAS", "MISCONF", "OOM", "MOVED", "ASK",
-	"NOSCRIPT", "max number of clients", "Script killed by user",
-	"LOADING Redis is loading", "LOADING Valkey is loading", "BUSY Redis is busy", "BUSY Valkey is busy", "OOM command not allowed",
+var temporaryRefusals = slices.Concat(pausedForAll, []string{
+	"READONLY", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "MISCONF", "OOM", "MOVED", "ASK",
+	"NOSCRIPT", "max number of clients", "Script killed by user", "OOM command not allowed",
+})
+
+// pausedForAll lists those of them with which a server refuses every script, whatever it does.
+//
+//nolint:gochecknoglobals // a constant table
+var pausedForAll = []string{
+	"LOADING", "LOADING Redis is loading", "LOADING Valkey is loading", "BUSY", "BUSY Redis is busy", "BUSY Valkey is busy", "MASTERDOWN",
 }
 
 // temporaryInScript lists the words of refusals that end by themselves, but that may come after the first write of a
