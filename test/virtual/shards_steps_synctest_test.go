@@ -687,7 +687,7 @@ func wireVerbs() map[string]randomVerb {
 		"lose messages":   on(2, time.Minute, func(w *wire) { w.losesMessages.Store(true) }),
 		"break listeners": on(1, time.Millisecond, (*wire).breakSubscriptions),
 		"lose replies":    on(2, 25*time.Second, func(w *wire) { w.swallowsReplies.Store(true) }),
-		"deaf":            on(3, 25*time.Second, func(w *wire) { w.swallowsReplies.Store(true); w.losesMessages.Store(true) }),
+		"deliver nothing": on(3, 25*time.Second, func(w *wire) { w.swallowsReplies.Store(true); w.losesMessages.Store(true) }),
 		"late":            on(2, 25*time.Second, func(w *wire) { w.latency.Store(int64(1500 * time.Millisecond)) }),
 	}
 }
