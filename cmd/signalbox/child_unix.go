@@ -30,7 +30,7 @@ type child struct {
 	stopped     chan syscall.Signal // receives the signal that stopped the program; has room for one
 	status      syscall.WaitStatus  // written before exited is closed
 	terminal    *terminal           // nil until the child wanted it
-	relay       *relay              // set by relay.add
+	relay       *relay              // set by relay.begin
 	tree        processTree
 	refreshedAt time.Time // the time at which gone last read the list of processes
 }

@@ -17,7 +17,7 @@ type child struct {
 	stopped chan syscall.Signal // never used
 	status  int                 // written before exited is closed
 	refused bool                // this user may not end it
-	relay   *relay              // set by relay.add
+	relay   *relay              // set by relay.begin
 }
 
 // reaper starts programs. Each is waited for by a goroutine of its own.

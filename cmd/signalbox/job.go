@@ -86,13 +86,12 @@ func (j *job) run(ctx context.Context) error {
 	}
 	programs := newReaper()
 	defer programs.close()
-	c, err := programs.start(j.path, j.command, j.env, os.Stdin)
+	c, own, err := signals.begin(func() (*child, error) { return programs.start(j.path, j.command, j.env, os.Stdin) })
 	if err != nil {
 		_ = j.lease.Unlock() // nothing ran under it
 		return cannotStart(err)
 	}
 	defer signals.remove(c)
-	own := signals.add(c)
 	signals.start()
 	return j.supervise(context.WithoutCancel(ctx), c, own)
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -291,4 +292,28 @@ func TestRestOfTheGroupKeepsTheLock(t *testing.T) {
 		require.True(t, first.isUnlocked())
 		require.Error(t, <-s.end)
 	})
+}
+
+// A program may say that it is ready before the call that started it has returned. Who reads that, and sends a signal, has it forwarded.
+func TestAProgramThatIsReadyGetsEachSignal(t *testing.T) {
+	t.Parallel()
+	for range 100 {
+		signals := newRelay(nil)
+		forwarded := make(chan struct{})
+		_, own, err := signals.begin(func() (*child, error) {
+			ready := make(chan struct{})
+			go func() {
+				close(ready)
+				signals.forward(syscall.SIGTERM)
+				close(forwarded)
+			}()
+			<-ready
+			runtime.Gosched()
+			return new(child), nil
+		})
+		require.NoError(t, err)
+		<-forwarded
+		require.Len(t, own, 1)
+		signals.close()
+	}
 }

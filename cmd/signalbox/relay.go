@@ -55,17 +55,22 @@ func (r *relay) close() {
 	close(r.closed)
 }
 
-// add returns the channel on which the job of a program gets signals. remove ends that.
-func (r *relay) add(c *child) <-chan os.Signal {
+// begin starts a program, and returns the channel on which its job gets signals; remove ends that. A signal waits until the program is
+// in the list, so that one that has said it is ready misses none.
+func (r *relay) begin(start func() (*child, error)) (*child, <-chan os.Signal, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	c, err := start()
+	if err != nil {
+		return nil, nil, err
+	}
 	c.relay = r
 	p := &relayed{signals: make(chan os.Signal, 16)}
 	r.programs[c] = p
 	if r.stopping {
 		p.signals <- stopSignal
 	}
-	return p.signals
+	return c, p.signals, nil
 }
 
 // remove is called when the job of a program has ended.

@@ -184,12 +184,12 @@ func (f *shardsServeFlags) jobOf(s shards.Shard, path string) *job {
 
 // serve runs the program once, and returns what the function of a shard returns.
 func (f *shardsServeFlags) serve(ctx context.Context, j *job, programs *reaper, signals *relay) error {
-	c, err := programs.start(j.path, j.command, j.env, nil)
+	c, own, err := signals.begin(func() (*child, error) { return programs.start(j.path, j.command, j.env, nil) })
 	if err != nil {
 		return err
 	}
 	defer signals.remove(c)
-	err = j.supervise(context.WithoutCancel(ctx), c, signals.add(c))
+	err = j.supervise(context.WithoutCancel(ctx), c, own)
 	if errors.Is(err, signalbox.ErrLost) {
 		_, _ = fmt.Fprintln(j.stderr, oneLine(err)) // the exit code of this command does not say it
 	}
