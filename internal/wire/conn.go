@@ -221,6 +221,9 @@ func (c *conn) drain(leaving error) {
 func (c *conn) drained() {
 	c.mu.Lock()
 	leaving := c.mu.leaving
+	if leaving == nil && c.mu.pinned { // by a request that was written while the second connection was made
+		c.keepLocked()
+	}
 	c.mu.Unlock()
 	if leaving != nil {
 		c.end(leaving)
@@ -229,15 +232,19 @@ func (c *conn) drained() {
 	}
 }
 
+// keepLocked ends a drain: the first connection serves for another age.
+func (c *conn) keepLocked() {
+	c.mu.draining = false
+	c.restartAgeLocked()
+}
+
 // drainTimedOut ends a drain whose replies have not come.
 func (c *conn) drainTimedOut() {
 	c.mu.Lock()
 	leaving := c.mu.leaving != nil
 	keeps := !leaving && c.mu.endErr == nil
 	if keeps {
-		c.mu.draining = false
-		c.unblockWritesLocked()
-		c.restartAgeLocked()
+		c.keepLocked()
 	}
 	c.mu.Unlock()
 	switch {

@@ -414,6 +414,50 @@ func TestIdleConnectionIsReplacedBeforeItIsUsed(t *testing.T) {
 	}
 }
 
+// P10: a connection that gets subscriptions, or another state, while the second one is made is not replaced. The server would no
+// longer have what the client believes, and the client panics at replies that come in another order.
+func TestAConnectionThatGetsAStateIsNotReplaced(t *testing.T) {
+	t.Parallel()
+	for name, command := range map[string]func(rueidis.Builder) rueidis.Completed{
+		"subscribe": func(b rueidis.Builder) rueidis.Completed { return b.Subscribe().Channel("a").Build() },
+		"watch":     func(b rueidis.Builder) rueidis.Completed { return b.Watch().Key("a").Build() },
+		"multi":     func(b rueidis.Builder) rueidis.Completed { return b.Multi().Build() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var f fakeServer
+				f.set(nil, func(request string) string {
+					if strings.Contains(request, "SUBSCRIBE") {
+						return ">3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n"
+					}
+					return welcomes(request)
+				})
+				server, dialed := "old", make(chan struct{})
+				client := f.client(t, func(o *rueidis.ClientOption) {
+					o.DialCtxFn = func(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
+						name := server
+						if name == "new" {
+							close(dialed)
+							time.Sleep(1500 * time.Millisecond)
+						}
+						conn, err := f.dial(ctx, addr, dialer, config)
+						return &namedConn{conn, name, &f}, err
+					}
+				})
+				defer client.Close()
+				require.NoError(t, client.Do(t.Context(), client.B().Set().Key("a").Value("b").Build()).Error())
+				server = "new"
+				<-dialed
+				require.NoError(t, client.Do(t.Context(), command(client.B())).Error())
+				time.Sleep(3 * time.Second)
+				require.NoError(t, client.Do(t.Context(), client.B().Set().Key("a").Value("b").Build()).Error())
+				require.Equal(t, "old", f.lastServer())
+			})
+		})
+	}
+}
+
 // P10: a connection that the server accepts only after its age is replaced as any other is.
 func TestConnectionThatIsAcceptedLateIsReplaced(t *testing.T) {
 	t.Parallel()

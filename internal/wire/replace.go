@@ -181,7 +181,7 @@ func (c *conn) makeNext(ctx context.Context, requests []greetingRequest) error {
 	return nil
 }
 
-// replace replaces the first connection by the second. No reply is due, and Write is blocked. So the client has no
+// replace replaces the first connection by the second, if the drain was not ended. No reply is due, and Write is blocked. So the client has no
 // request on the first one, and the error that its end gives to Read is not for the client.
 func (c *conn) replace() {
 	c.mu.Lock()
