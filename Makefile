@@ -54,7 +54,7 @@ alone = $(call in,$(filter $(ALONE),$(MODULES)),$(1))
 # that take long begin. The other modules are tested by themselves, also if one of the first failed. make tidy-check sees that
 # each go.mod has what its module needs.
 at_once = $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
-first := ./test/virtual ./test/suite ./test/interop ./scripts ./test/fencing ./bench ./test/failover ./test/walks ./cmd/signalbox
+first := ./test/virtual ./test/suite ./test/interop ./scripts ./bench ./test/failover ./test/walks ./cmd/signalbox
 tests = @status=0; GOWORK= $(gotest) -p $(at_once) -shuffle=on $(1) $(first) work || status=1; $(call alone,$(gotest) -shuffle=on $(1) ./...) || status=1; exit $$status
 
 # Where the results of make mutate are.
@@ -81,7 +81,7 @@ test: redis ## the tests of all modules that need not wait for real time
 test-full: redis ## all tests of all modules, under the race detector where there is a C compiler
 	$(call tests,$(RACE) -timeout $(LONGEST))
 	$(if $(RACE),cd test && GOWORK=off $(gotest) -shuffle=on -timeout $(LONGEST) ./virtual ./suite)
-	cd test && SIGNALBOX_WORLDS="$(WORLDS)" GOWORK=off $(gotest) -shuffle=on -timeout $(LONGEST) -run "TestPromises|TestScripts" ./suite
+	cd test && for world in $(WORLDS); do SIGNALBOX_WORLDS=$$world GOWORK=off $(gotest) -shuffle=on -timeout $(LONGEST) -run "TestPromises|TestScripts|TestProcesses" ./suite; done
 
 .PHONY: race
 race: redis ## the tests of the library, or of its PACKAGES, REPEAT times under the race detector, in a new order

@@ -18,6 +18,8 @@ import (
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
+const limit = 4 * time.Minute
+
 // clusterNames is a cluster, and a name in each of its three parts, in the order of slots.
 type clusterNames struct {
 	*redistest.Cluster

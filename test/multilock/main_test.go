@@ -8,11 +8,4 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
-func TestMain(m *testing.M) {
-	redistest.RegisterChild("sets", runSets)
-	if redistest.RunChild() {
-		return
-	}
-	// The client of a cluster leaves these behind when it is closed; they end after a second and after five.
-	redistest.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { redistest.VerifyTestMain(m) }

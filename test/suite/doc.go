@@ -10,6 +10,9 @@
 // several (router, refusing-router). A cell of the table is a promise of a kind in a world. Exact bounds are those of virtual
 // time. On real servers a cell says what happens, and that it happens at last.
 //
+// Processes that are killed and stopped, on servers that restart with their data and in a cluster whose slots move, are a crowd: each
+// kind has one, and porcupine judges what its processes say.
+//
 // A cell that fails prints how to run it alone:
 //
 //	SIGNALBOX_CELL="P6/waiters die/fair/virtual" go test ./suite
@@ -21,5 +24,5 @@
 // # Not covered
 //
 // What only one kind promises is tested beside its code. What the embedded server cannot show is tested in test/faults,
-// test/refusals and test/failover, and a process that is killed at any instruction in test/crash.
+// test/refusals and test/failover.
 package suite

@@ -108,6 +108,19 @@ func Kinds() []Kind {
 	}
 }
 
+// crowdKinds returns the kinds whose processes are killed and stopped: those whose holds have an end, also idle ones.
+func crowdKinds() (all []Kind) {
+	kept := func(s Sessions, name string, options ...signalbox.LockOption) Lock {
+		return of(locktest.Reentrant())(s, name, append(options, signalbox.WithKeepWarm(time.Minute))...)
+	}
+	for _, k := range append(Kinds(), Kind{Name: "reentrant kept warm", New: kept}) {
+		if k.withoutLease() == "" && k.longDead() == "" {
+			all = append(all, k)
+		}
+	}
+	return all
+}
+
 // rival returns the kind of those that this kind excludes.
 func (k Kind) rival() Kind {
 	if k.Rival != nil {

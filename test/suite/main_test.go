@@ -15,6 +15,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	redistest.RegisterChild(actorName, act)
+	if redistest.RunChild() {
+		return
+	}
 	// The embedded server makes an interpreter for each script that it runs. With this much memory it is made quickly; a script
 	// that needs more fails.
 	lua.RegistrySize, lua.CallStackSize = 1024, 32
@@ -22,7 +26,7 @@ func TestMain(m *testing.M) {
 	if slices.Equal(worlds(), []string{virtual}) {
 		tests = redistest.ShortUnderRace(tests)
 	} else {
-		tests = redistest.WithParallelism(40, tests) // real time passes for all at once
+		tests = redistest.WithParallelism(80, tests) // real time passes for all at once
 	}
 	redistest.VerifyTestMain(tests)
 }

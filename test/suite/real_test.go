@@ -16,6 +16,9 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
+// calm is how long no server may be seen before the others take it for dead: longer than a busy machine keeps it from replying.
+const calm = 5 * time.Minute
+
 // routers are the worlds with one endpoint in front of several servers.
 var routers = map[string]redistest.Routing{
 	"router":          redistest.FirstKey,
@@ -69,12 +72,28 @@ func newReal(t *testing.T, name string) *World {
 	t.Helper()
 	top, err := startServers(name)
 	require.NoError(t, err)
+	return newRealOn(t, top)
+}
+
+// newRealOn returns a world whose servers are these.
+func newRealOn(t *testing.T, tops ...redistest.Topology) *World {
+	t.Helper()
 	w := &World{T: t, Life: redistest.Patience, Grace: redistest.Patience, patience: redistest.Patience}
 	w.prefix = fmt.Sprint("cell ", clients.Add(1), " ")
 	// A busy machine can keep a process from renewing for seconds.
 	w.defaults = append(w.defaults, signalbox.WithDefaults(signalbox.WithFirstLease(time.Hour)))
-	w.client = func(_ int, mod func(*rueidis.ClientOption)) rueidis.Client { return top.Client(t, mod) }
-	w.open(0)
+	opened := 0
+	w.client = func(server int, mod func(*rueidis.ClientOption)) rueidis.Client {
+		speak := redistest.Protocols()[opened%2] // of two processes one speaks RESP2
+		opened++
+		return tops[server].Client(t, func(o *rueidis.ClientOption) {
+			speak.Set(o)
+			mod(o)
+		})
+	}
+	for i := range tops {
+		w.open(i)
+	}
 	return w
 }
 
@@ -101,7 +120,7 @@ func startTopology(name string) (redistest.Topology, error) {
 	}
 	for _, s := range redistest.Topologies() {
 		if s.Name == name {
-			return s.Start()
+			return s.Start(redistest.WithFailoverAfter(calm))
 		}
 	}
 	return nil, errors.New("SIGNALBOX_WORLDS: there is no world " + name)

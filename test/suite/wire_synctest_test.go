@@ -3,6 +3,7 @@
 package suite_test
 
 import (
+	"crypto/tls"
 	"net"
 	"slices"
 	"strings"
@@ -138,8 +139,21 @@ func (w *Wire) connect(dial func() (net.Conn, error)) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 	}
 	l.start()
+	if secure, is := server.(*tls.Conn); is {
+		return overTLS{near, secure}, nil
+	}
 	return near, nil
 }
+
+// overTLS is the client's end of a connection of which the other half has TLS.
+type overTLS struct {
+	net.Conn
+
+	server *tls.Conn
+}
+
+// ConnectionState says that the connection has TLS.
+func (o overTLS) ConnectionState() tls.ConnectionState { return o.server.ConnectionState() }
 
 // Busy returns how many scripts were executed, and whether replies are awaited.
 func (w *Wire) Busy() (executed int, awaits bool) {

@@ -138,8 +138,11 @@ func (p *Process) connected(w *World) func(o *rueidis.ClientOption) {
 	return func(o *rueidis.ClientOption) {
 		dial := o.DialCtxFn
 		if dial == nil {
-			dial = func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
-				return d.DialContext(ctx, "tcp", addr)
+			dial = func(ctx context.Context, addr string, d *net.Dialer, t *tls.Config) (net.Conn, error) {
+				if t == nil {
+					return d.DialContext(ctx, "tcp", addr)
+				}
+				return (&tls.Dialer{NetDialer: d, Config: t}).DialContext(ctx, "tcp", addr)
 			}
 		}
 		o.ConnWriteTimeout, o.DisableCache = w.patience, true

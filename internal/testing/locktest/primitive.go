@@ -129,16 +129,6 @@ func Locks() []Primitive { return []Primitive{Reentrant(), Fair(), Writer()} }
 // Primitives returns all kinds that have one holder at a time: Locks, and a semaphore of one permit.
 func Primitives() []Primitive { return append(Locks(), Permit()) }
 
-// PrimitiveNamed returns the kind with that name, for child processes that get the name as an argument.
-func PrimitiveNamed(name string) Primitive {
-	for _, p := range append(Primitives(), Reader()) {
-		if p.Name == name {
-			return p
-		}
-	}
-	panic("no kind of lock has the name " + name) // a test's own mistake
-}
-
 // Each runs a test of each kind of lock, all of them at the same time.
 func Each(t *testing.T, run func(t *testing.T, p Primitive)) {
 	t.Helper()

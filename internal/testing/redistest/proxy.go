@@ -27,8 +27,6 @@ type Proxy struct {
 	reserved *reservation
 	links    sync.WaitGroup // the goroutines of all links, and the acceptor
 
-	accepted   atomic.Int64 // connections
-	hangUp     atomic.Bool
 	dropPushes atomic.Bool
 	dropped    atomic.Int64 // messages
 	latency    atomic.Int64 // nanoseconds
@@ -178,13 +176,6 @@ func (p *Proxy) Connections() int {
 // exist stay where they are.
 func (p *Proxy) SwitchTo(upstreamAddr string) { p.upstream.Store(&upstreamAddr) }
 
-// HangUp makes new connections end at once, or last again, as those of a balancer without a server do. Those that exist
-// stay.
-func (p *Proxy) HangUp(on bool) { p.hangUp.Store(on) }
-
-// Accepted returns how many connections the proxy has had.
-func (p *Proxy) Accepted() int { return int(p.accepted.Load()) }
-
 // DropPushes makes published messages vanish, or arrive again. Confirmations of
 // subscriptions and other pushes arrive in any case.
 func (p *Proxy) DropPushes(on bool) { p.dropPushes.Store(on) }
@@ -232,11 +223,6 @@ func (p *Proxy) accept(listener *net.TCPListener) {
 				p.report.failf("redistest: proxy: %v", err)
 			}
 			return
-		}
-		p.accepted.Add(1)
-		if p.hangUp.Load() {
-			_ = client.Close()
-			continue
 		}
 		server, err := dialTCP(*p.upstream.Load())
 		if err != nil {

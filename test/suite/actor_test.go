@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package suite_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+)
+
+// The environment variables of an actor.
+const (
+	kindEnv  = "SUITE_KIND"
+	rivalEnv = "SUITE_RIVAL" // not empty: it is a rival of that kind
+	urlsEnv  = "SUITE_URLS"  // of its servers
+	nameEnv  = "SUITE_NAME"  // of the lock
+)
+
+// actorLife is the lease of actors.
+const actorLife = 2 * time.Second
+
+// users is how many goroutines of an actor use the lock.
+const users = 2
+
+// act is a process of a crowd. It acquires a lock and releases it, again and again, until its input ends, and prints what its users
+// know of that. Its wall clock is wrong.
+func act(stdin io.Reader, stdout io.Writer) {
+	clock.Skew(rand.N(4*time.Hour) - 2*time.Hour)
+	all := crowdKinds()
+	k := all[slices.IndexFunc(all, func(k Kind) bool { return k.Name == os.Getenv(kindEnv) })]
+	if os.Getenv(rivalEnv) != "" {
+		k = k.rival()
+	}
+	options := []signalbox.LockOption{signalbox.WithRenewedLease(actorLife)}
+	if k.In != nil {
+		options = append(options, signalbox.WithLayout(*k.In))
+	}
+	var sessions Sessions
+	for url := range strings.FieldsSeq(os.Getenv(urlsEnv)) {
+		s, err := signalbox.Dial(context.Background(), url)
+		must(err)
+		sessions = append(sessions, s)
+	}
+	fmt.Fprintln(stdout, began)
+	over := make(chan struct{})
+	go func() { // ends with its input
+		_, _ = io.Copy(io.Discard, stdin)
+		close(over)
+	}()
+	lock := k.New(sessions, os.Getenv(nameEnv), options...)
+	var group sync.WaitGroup
+	for n := range users {
+		group.Go(func() { use(n, lock, stdout, over) })
+	}
+	group.Wait()
+	for _, s := range sessions {
+		must(s.Close(context.Background()))
+	}
+}
+
+// began is the first line of an actor. One that is stopped in the midst of a Dial fails.
+const began = "began"
+
+func must(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// use acquires the lock and releases it until the process is over. It has it for milliseconds, and sometimes for longer than a lease.
+func use(user int, lock Lock, stdout io.Writer, over <-chan struct{}) {
+	for {
+		select {
+		case <-over:
+			return
+		case <-time.After(rand.N(20 * time.Millisecond)): //nolint:forbidigo // users come when they like
+		}
+		from := now()
+		ctx, cancel := context.WithTimeout(context.Background(), redistest.WaitLimit)
+		h, err := lock.Lock(ctx)
+		cancel()
+		must(err)
+		say := func(what verb, from, to int64) { fmt.Fprintln(stdout, what, user, h.Token(), from, to) }
+		say(took, from, now())
+		good, has := from, rand.N(8*time.Millisecond)
+		if rand.N(50) == 0 {
+			has = actorLife * 3 / 2
+		}
+		for ends := time.Now().Add(has); time.Now().Before(ends) && h.Err() == nil; {
+			time.Sleep(time.Millisecond) //nolint:forbidigo // it works, and checks its lease
+		}
+		at := now()
+		if h.Err() == nil { // and so it was at that time
+			good = at
+			say(had, good, good)
+		}
+		from = now()
+		switch err := h.Unlock(); {
+		case err == nil:
+			say(gave, from, now())
+		case errors.Is(err, signalbox.ErrLost), errors.Is(err, signalbox.ErrUnconfirmed):
+			say(lost, good, now()+int64(aftermath))
+		default:
+			must(err)
+		}
+	}
+}
+
+// now is a time that all processes of a machine have in common.
+func now() int64 { return time.Now().UnixNano() }
+
+// aftermath is how long a hold may last at the server whose holder died, or got no reply to its Unlock: longer than its lease, and than
+// what a queue grants to the dead.
+const aftermath = 2 * redistest.Patience
+
+// A verb is what happened to the hold of a user.
+type verb string
+
+const (
+	took verb = "took" // it was acquired, between two times
+	had  verb = "had"  // it was not over yet
+	gave verb = "gave" // it was released
+	lost verb = "lost" // it was over before the second time, and maybe before this user noticed
+)
+
+// action is what a user said.
+type action struct {
+	verb     verb
+	who      int // a number among all users of the crowd
+	rival    bool
+	token    uint64
+	from, to int64
+}
+
+// actionsOf returns what the actor of this number said, and a lost for each hold that was not over when it died.
+func actionsOf(actor int, rival bool, said []string) (all []action, err error) {
+	var open [users]*action
+	for _, line := range said {
+		a := action{rival: rival}
+		if _, err := fmt.Sscan(line, &a.verb, &a.who, &a.token, &a.from, &a.to); err != nil {
+			return nil, fmt.Errorf("%q: %w", line, err)
+		}
+		user := a.who
+		a.who += users * actor
+		switch a.verb {
+		case had:
+			open[user].from = a.from
+			continue
+		case took:
+			open[user] = &action{lost, a.who, rival, a.token, a.from, now() + int64(aftermath)}
+		default:
+			open[user] = nil
+		}
+		all = append(all, a)
+	}
+	for _, a := range open {
+		if a != nil {
+			all = append(all, *a)
+		}
+	}
+	return all, nil
+}

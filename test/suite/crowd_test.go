@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package suite_test
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/testing/locktest"
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+)
+
+// crowdOf is actors that use one name on real servers, while they are killed and stopped and the servers fail, without loss of data.
+type crowdOf struct {
+	*World
+
+	kind    Kind
+	servers []*redistest.Server // its own; none in a cluster, which it shares
+	cluster *redistest.Cluster
+	urls    string
+	actors  []*actor // those that were killed too
+	alive   []*actor
+}
+
+// actor is a process, and what it has said. One goroutine reads, until it has died.
+type actor struct {
+	*redistest.Process
+
+	number int
+	rival  bool
+	read   chan struct{} // closed when all is read
+
+	mu   sync.Mutex
+	said []string // guarded by mu
+	uses int      // how often it took the lock; guarded by mu
+}
+
+// P1, P2, P3, P6, P8: while processes of a crowd are killed and stopped at any moment, connections end, the server restarts with
+// its data and a slot of a cluster moves, what the others say of their holds is the history of one lock, and they continue.
+func TestProcessesAreKilledAndStopped(t *testing.T) {
+	t.Parallel()
+	eachCrowd(t, func(c *crowdOf) {
+		for _, incident := range c.incidents() {
+			c.after(incident)
+		}
+	})
+}
+
+func TestSoakProcessesAreKilledAndStopped(t *testing.T) { //nolint:paralleltest // has the machine to itself
+	more := locktest.Soak(t)
+	eachCrowd(t, func(c *crowdOf) {
+		for more() {
+			c.after(c.incidents()[rand.N(len(c.incidents()))])
+		}
+	})
+}
+
+func eachCrowd(t *testing.T, run func(c *crowdOf)) {
+	t.Helper()
+	for _, world := range worlds() {
+		for _, k := range crowdKinds() {
+			if world != single && (world != clustered || k.Servers > 1) {
+				continue
+			}
+			t.Run(k.Name+"/"+world, func(t *testing.T) {
+				t.Parallel()
+				c := newCrowd(t, world, k)
+				defer c.end()
+				run(c)
+				c.judged()
+			})
+		}
+	}
+}
+
+const clustered = "cluster"
+
+// newCrowd starts four actors, every other one a rival.
+func newCrowd(t *testing.T, world string, k Kind) *crowdOf {
+	t.Helper()
+	redistest.NeedServer(t)
+	c := &crowdOf{kind: k}
+	var tops []redistest.Topology
+	if world == clustered {
+		top, err := startServers(world)
+		require.NoError(t, err)
+		c.cluster, _ = top.(*redistest.Cluster)
+		tops = append(tops, top)
+		c.urls = c.cluster.Servers()[0].URL() + "?addr=" + c.cluster.Servers()[1].Addr()
+	} else {
+		var urls []string
+		for range max(k.Servers, 1) {
+			s := redistest.Start(t, redistest.WithArgs("--dir", t.TempDir(), "--appendonly", "yes", "--appendfsync", "always"))
+			c.servers, tops, urls = append(c.servers, s), append(tops, s), append(urls, s.URL())
+		}
+		c.urls = strings.Join(urls, " ")
+	}
+	c.World = newRealOn(t, tops...)
+	for i := range 4 {
+		c.begin(i%2 == 1)
+	}
+	return c
+}
+
+// begin starts a further actor, of one side or of its rivals.
+func (c *crowdOf) begin(rival bool) { //nolint:revive // which of two sides
+	c.Helper()
+	a := &actor{number: len(c.actors), rival: rival, read: make(chan struct{})}
+	env := []string{kindEnv + "=" + c.kind.Name, urlsEnv + "=" + c.urls, nameEnv + "=" + c.prefix + crowdName}
+	if a.rival {
+		env = append(env, rivalEnv+"=yes")
+	}
+	a.Process = redistest.Child(c.T, actorName, env...)
+	line, err := a.ReadLine(redistest.WaitLimit)
+	require.NoError(c, err, a.Stderr())
+	require.Equal(c, began, line)
+	go func() { // ends with the process
+		defer close(a.read)
+		for {
+			line, err := a.ReadLine(redistest.WaitLimit)
+			if err != nil {
+				return
+			}
+			a.mu.Lock()
+			a.said = append(a.said, line)
+			if strings.HasPrefix(line, string(took)) {
+				a.uses++
+			}
+			a.mu.Unlock()
+		}
+	}()
+	c.actors, c.alive = append(c.actors, a), append(c.alive, a)
+}
+
+const actorName, crowdName = "actor", "crowd"
+
+// taken returns how often the actor took the lock.
+func (a *actor) taken() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.uses
+}
+
+// incident is what happens to a crowd. It returns the actor that this keeps from the lock, nil for none.
+type incident struct {
+	name string
+	do   func(c *crowdOf) (away *actor)
+	undo func(c *crowdOf, away *actor)
+}
+
+// incidents returns what can happen.
+func (c *crowdOf) incidents() []incident {
+	all := []incident{
+		{"a process is killed", (*crowdOf).kill, func(c *crowdOf, killed *actor) { c.begin(killed.rival) }},
+		{"a process is stopped", (*crowdOf).stop, func(_ *crowdOf, away *actor) { away.Thaw() }},
+	}
+	switch {
+	case c.cluster != nil && c.kind.In != nil:
+		return all // MIGRATE does not overwrite, and keys that are there for a moment alone may be at both nodes
+	case c.cluster != nil:
+		return append(all, incident{name: "a slot moves", do: (*crowdOf).move})
+	}
+	on := func(do func(s *redistest.Server)) func(c *crowdOf) *actor {
+		return func(c *crowdOf) *actor {
+			do(c.servers[rand.N(len(c.servers))])
+			return nil
+		}
+	}
+	return append(all,
+		incident{name: "connections end", do: on(func(s *redistest.Server) {
+			s.MustDo(c.T, "CLIENT", "KILL", "TYPE", "pubsub")
+			s.MustDo(c.T, "CLIENT", "KILL", "TYPE", "normal")
+		})},
+		incident{name: "a server restarts with its data", do: on(func(s *redistest.Server) { s.Kill(); s.Restart() })},
+		incident{name: "a server forgets its scripts", do: on(func(s *redistest.Server) { s.MustDo(c.T, "SCRIPT", "FLUSH") })},
+		all[0], all[1],
+	)
+}
+
+// after requires that the crowd continues during an incident and behind it.
+func (c *crowdOf) after(i incident) {
+	c.Helper()
+	away := i.do(c)
+	c.continues(i.name, away)
+	if i.undo != nil {
+		i.undo(c, away)
+		c.continues(i.name+", and is over", nil)
+	}
+}
+
+// continues requires that each side takes the lock several times, without one actor. Where sessions that try have no order, readers
+// may keep writers out: any progress is enough.
+func (c *crowdOf) continues(what string, away *actor) {
+	c.Helper()
+	count := func() (sides [2]int) {
+		for _, a := range c.alive {
+			if a != away {
+				sides[side(a.rival)] += a.taken()
+			}
+		}
+		return sides
+	}
+	before := count()
+	redistest.Await(c, what, func() bool {
+		after := count()
+		some := [2]bool{after[0] >= before[0]+5, after[1] >= before[1]+5}
+		return some[0] && some[1] || c.kind.Turnless && (some[0] || some[1])
+	})
+}
+
+// kill ends an actor wherever it is.
+func (c *crowdOf) kill() *actor {
+	i := rand.N(len(c.alive))
+	a := c.alive[i]
+	c.alive = slices.Delete(slices.Clone(c.alive), i, i+1)
+	a.Kill()
+	return a
+}
+
+// stop stops an actor wherever it is, and returns when others have had the lock for longer than its lease.
+func (c *crowdOf) stop() *actor {
+	a := c.alive[rand.N(len(c.alive))]
+	a.Freeze()
+	for ends := time.Now().Add(rand.N(2 * actorLife)); time.Now().Before(ends); {
+		c.continues("a process is stopped", a)
+	}
+	return a
+}
+
+// move moves the slot of the name, with its keys, which are on two nodes for a while.
+func (c *crowdOf) move() *actor {
+	key := locktest.Key(c.prefix + crowdName)
+	slot := c.cluster.Slot(c.T, key)
+	owner := c.cluster.Owner(c.T, slot)
+	to := c.cluster.Servers()[slices.IndexFunc(c.cluster.Servers()[:3], func(s *redistest.Server) bool { return s != owner })]
+	m := c.cluster.BeginMove(c.T, slot, to)
+	m.Keys(c.T, key)
+	ends := time.Now().Add(rand.N(2 * actorLife))
+	redistest.Await(c, "a while with keys on two nodes", func() bool { return time.Now().After(ends) })
+	m.Keys(c.T)
+	m.Finish(c.T)
+	return nil
+}
+
+// judged ends the crowd, and requires that what it said is the history of one lock, and that it leaves nothing.
+func (c *crowdOf) judged() {
+	c.Helper()
+	for _, a := range c.alive {
+		a.CloseInput()
+	}
+	for _, a := range c.alive {
+		require.Zero(c, a.Wait(redistest.WaitLimit), a.Stderr())
+	}
+	var history []action
+	for _, a := range c.actors {
+		redistest.Receive(c, "the end of an actor", a.read)
+		require.Empty(c, a.Failures())
+		actions, err := actionsOf(a.number, a.rival, a.said)
+		require.NoError(c, err)
+		history = append(history, actions...)
+	}
+	slices.SortFunc(history, func(a, b action) int { return cmp.Compare(a.from, b.from) })
+	c.Logf("%d actions of %d processes", len(history), len(c.actors))
+	require.Equal(c, porcupine.Ok, judge(c.kind, history), "of %v", fmt.Sprint(history))
+	p := c.Process(c.kind)
+	h, err := p.Lock(crowdName).Lock(c.Context()) // of the dead some may be granted it before
+	require.NoError(c, err)
+	require.NoError(c, h.Unlock())
+	_, immortal := c.Keys(p, crowdName)
+	require.Empty(c, immortal, "these keys never end")
+}
