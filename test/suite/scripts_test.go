@@ -22,12 +22,15 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// A case of testdata/*.txt has calls of scripts, "----", and what the calls returned, published and left behind. A blank line separates
-// two cases. The first line of a case names the promise. The file's name begins with the folder of the scripts.
+// A case of testdata/*.txt has calls of scripts. Behind a call stands what it returned, below it what it published, and below the last
+// one, behind "=", what is left: each key, its life and its value. A blank line separates two cases. The first line of a case names the
+// promise. The file's name begins with the folder of the scripts.
 //
-//	enter a1 queues=0 life_us=30s
+//	# P3: the short release leaves the floor
+//	enter a1 life_us=30s -> @0s
 //	wait 3s
-//	leave a1 used=@5us
+//	free a1 used=@5us -> 1
+//	= holder (1m30s): sb1- @5µs
 //
 // A call is a script, the attempts that it is for, and the arguments that differ from testdata/defaults. A line of that file is a pattern
 // of scripts, the name of an argument in their headers, and its value; the last line that matches counts. [call.text] lists what a value
@@ -35,9 +38,14 @@ import (
 //
 //	wait 3s                     advances the clock; keys expire
 //	listen grants:$b            subscribes to a channel
+//	expire holder 1m            gives a key a life
 //	do SET holder any-text      sends a command whose first argument is a key
+//	300 do ZADD queue {n} x{n}  repeats a line for n from 1 to 300, and shows the last reply; {n:18} has 18 digits
 //
-// -update writes what is below the dashes, for a reviewer of the diff.
+// A call with server=full finds a server whose memory is full, server=-PEXPIRE,-DEL one that denies these commands, and
+// server=modern one that has what came with Redis 7.0.
+//
+// -update writes all but the calls, for a reviewer of the diff.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.txt")
@@ -64,16 +72,15 @@ func playFile(t *testing.T, world, file string) {
 	folder, _, _ := strings.Cut(base, "_")
 	cases := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n\n")
 	for i, c := range cases {
-		calls, want, _ := strings.Cut(c, "\n----\n")
-		title, _, _ := strings.Cut(calls, "\n")
+		title, _, _ := strings.Cut(c, "\n")
 		t.Run(strings.TrimPrefix(title, "# "), func(t *testing.T) {
 			inWorld(t, world, 1, func(w *World) {
-				got := newScene(w, folder).play(calls)
+				got := newScene(w, folder).play(c)
 				if *update {
-					cases[i] = calls + "\n----\n" + got
+					cases[i] = got
 					return
 				}
-				require.Equal(w, want, got, "%s: cd test && go test ./suite -run '%s'", file, w.Name())
+				require.Equal(w, c, got, "%s: cd test && go test ./suite -run '%s'", file, w.Name())
 			})
 		})
 	}
@@ -142,31 +149,51 @@ func (s *scene) MustDo(tb testing.TB, words ...any) any {
 	return reply
 }
 
-// play runs a case, and returns what is to be below its dashes.
-func (s *scene) play(calls string) string {
+// play runs a case, and returns it with what the calls returned, published and left.
+func (s *scene) play(text string) string {
 	var out []string
-	for line := range strings.SplitSeq(calls, "\n") {
-		if line != "" && line[0] != '#' {
+	for line := range strings.SplitSeq(text, "\n") {
+		line, _, _ = strings.Cut(line, " -> ")
+		switch {
+		case line == "", line[0] == ' ', line[0] == '=': // of the run before
+		case line[0] == '#':
+			out = append(out, line)
+		default:
 			out = append(out, s.line(line)...)
 		}
 	}
 	return strings.Join(append(out, s.state()...), "\n")
 }
 
-// line runs a line of a case, and returns what it caused.
+// line runs a line of a case, and returns it with what it caused.
 func (s *scene) line(line string) (out []string) {
 	s.Helper()
 	verb, rest, _ := strings.Cut(line, " ")
 	literal := &call{scene: s}
+	if times, err := strconv.Atoi(verb); err == nil {
+		for n := 1; n <= times; n++ {
+			out = s.line(counter.ReplaceAllStringFunc(rest, func(m string) string {
+				width, _ := strconv.Atoi(counter.FindStringSubmatch(m)[1])
+				return fmt.Sprintf("%0*d", width, n)
+			}))
+		}
+		_, reply, _ := strings.Cut(out[0], " -> ")
+		return append([]string{line + " -> " + reply}, out[1:]...)
+	}
 	switch verb {
 	case "wait":
 		s.wait(literal.duration(rest))
-		return nil
+		return []string{line}
+	case "expire":
+		key, life, _ := strings.Cut(rest, " ")
+		ends := redistest.LaterMS + (noon+(s.clock+literal.duration(life)).Microseconds())/1000
+		s.MustDo(s, "PEXPIREAT", s.prefix+key, ends)
+		return []string{line}
 	case "listen":
 		s.listen(func(c rueidis.Builder) rueidis.Completed {
 			return c.Subscribe().Channel(s.prefix + literal.text(rest)).Build()
 		})
-		return nil
+		return []string{line}
 	}
 	var reply any
 	var err error
@@ -195,6 +222,9 @@ func (s *scene) line(line string) (out []string) {
 	}
 }
 
+// counter is what a line that is repeated has in place of its number.
+var counter = regexp.MustCompile(`\{n(?::(\d+))?\}`)
+
 // field is a line of a header about a key or an argument. One of a group has the index n.
 var field = regexp.MustCompile(`(?m)^-- (KEYS|ARGV)\[(\d+)\]  (\w+)`)
 
@@ -212,7 +242,7 @@ type call struct {
 func (s *scene) call(line string) (any, error) {
 	s.Helper()
 	verb, rest, _ := strings.Cut(line, " ")
-	c := &call{scene: s, given: make(map[string]string), used: map[string]bool{"keys": true, "argv": true}}
+	c := &call{scene: s, given: make(map[string]string), used: map[string]bool{"keys": true, "argv": true, "server": true}}
 	c.script = scripts.Load(path.Join(s.folder, verb), 1)
 	if c.script == nil {
 		c.script = scripts.Load(verb, 1)
@@ -250,13 +280,45 @@ func (s *scene) call(line string) (any, error) {
 	for name := range c.given {
 		require.True(s, c.used[name], "%s has no %s", c.script.Name, name)
 	}
-	words := []any{"EVAL", redistest.Timed + c.script.Source, len(keys)}
+	text := redistest.Timed + c.script.Source
+	if server, ok := c.given["server"]; ok {
+		text, args = redistest.Timed+special+c.script.Source, append(args, server)
+	}
+	words := []any{"EVAL", text, len(keys)}
 	for _, key := range keys {
 		words = append(words, s.prefix+key)
 	}
 	now := noon + s.clock.Microseconds()
 	return s.do(append(append(words, args...), now/1_000_000, now%1_000_000)...)
 }
+
+// special goes before a script whose last argument says what is special about the server. As a server does, it refuses what takes
+// memory only before the first write.
+const special = `local below, how, has_written = redis, table.remove(ARGV), false
+local takes, frees = 'SET HSET HINCRBY ZADD RPUSH LPUSH SADD INCR INCRBY SETRANGE ZINCRBY ', 'DEL UNLINK PEXPIRE ZREM HDEL SREM LREM LPOP ZPOPMIN '
+local function refusal(command)
+  if string.find(how .. ',', '-' .. command .. ',', 1, true) then
+    return 'NOPERM ' .. command
+  end
+  local takes_memory = string.find(takes, command .. ' ', 1, true)
+  if takes_memory and how == 'full' and not has_written then
+    return 'OOM ' .. command
+  end
+  has_written = has_written or takes_memory or string.find(frees, command .. ' ', 1, true)
+end
+local redis = setmetatable({
+  call = function(command, ...)
+    local why = refusal(command)
+    assert(not why, why)
+    return below.call(command, ...)
+  end,
+  pcall = function(command, ...)
+    local why = refusal(command)
+    return why and {err = why} or below.pcall(command, ...)
+  end,
+  REDIS_VERSION_NUM = how == 'modern' and 0x00070000 or below.REDIS_VERSION_NUM,
+}, {__index = below})
+`
 
 // argument returns the value of an argument: the one that the call names, or the default.
 func (c *call) argument(name string) string {
@@ -343,7 +405,7 @@ func (c *call) text(value string) string {
 			if f[2] == "" {
 				return stamp(c.clock)
 			}
-			return stamp(c.clock + c.duration(f[2][1:]))
+			return stamp(c.clock + c.duration(f[2]))
 		case "heartbeat":
 			c.heartbeats++
 			return fmt.Sprintf("%012drandom-%d", c.heartbeats, c.heartbeats%10)
@@ -385,7 +447,9 @@ var (
 	ids     = regexp.MustCompile(`([a-z])[a-z]{21}(\d{19})?`)
 	nths    = regexp.MustCompile(`0{16}\d{3}`)
 	numbers = regexp.MustCompile(`(\d{12})random-\d`)
-	failure = regexp.MustCompile(`(?s)^(?:Error |ERR Error |user_script|ERR user_script).*?:\s*\d+:\s*(.*?)(?:\s+script: .*|\s+stack traceback.*)?$`)
+	// Of these a server says more than the others.
+	refusals = regexp.MustCompile(`WRONGTYPE|OOM|NOPERM`)
+	failure  = regexp.MustCompile(`(?s)^(?:Error |ERR Error |user_script|ERR user_script).*?:\s*\d+:\s*(.*?)(?:\s+script: .*|\s+stack traceback.*)?$`)
 )
 
 // tidy shortens what a server returns or stores: the reverse of text.
@@ -429,12 +493,16 @@ func shown(reply any) string {
 	switch reply := reply.(type) {
 	case nil:
 		return "nil"
+	case error:
+		if kind := refusals.FindString(reply.Error()); kind != "" {
+			return "ERR " + kind
+		}
 	case []any:
 		all := make([]string, len(reply))
 		for i, each := range reply {
 			all[i] = shown(each)
 		}
-		return "[" + strings.Join(all, ", ") + "]"
+		return "[" + strings.Join(few(all), ", ") + "]"
 	case string:
 		if reply == "" {
 			return "''"
@@ -484,10 +552,10 @@ func (s *scene) state() (lines []string) {
 		if left, ends := s.left(key); ends {
 			life = left.String()
 		}
-		lines = append(lines, fmt.Sprintf("%s (%s): %s", strings.TrimPrefix(key, s.prefix), life, s.tidy(s.value(key))))
+		lines = append(lines, fmt.Sprintf("= %s (%s): %s", strings.TrimPrefix(key, s.prefix), life, s.tidy(s.value(key))))
 	}
 	if len(lines) == 0 {
-		return []string{"nothing"}
+		return []string{"= nothing"}
 	}
 	return lines
 }
@@ -503,11 +571,11 @@ func (s *scene) value(key string) string {
 	case "set":
 		members := texts(s.MustDo(s, "SMEMBERS", key))
 		slices.Sort(members)
-		return strings.Join(members, "; ")
+		return strings.Join(few(members), "; ")
 	case "hash":
 		fields := pairs(texts(s.MustDo(s, "HGETALL", key)))
 		slices.Sort(fields)
-		return strings.Join(fields, "; ")
+		return strings.Join(few(fields), "; ")
 	case "zset":
 		members := texts(s.MustDo(s, "ZRANGE", key, 0, -1, "WITHSCORES"))
 		for i := 1; i < len(members); i += 2 { // servers write large scores in several ways
@@ -515,11 +583,19 @@ func (s *scene) value(key string) string {
 			require.NoError(s, err)
 			members[i] = strconv.FormatFloat(score, 'f', -1, 64)
 		}
-		return strings.Join(pairs(members), "; ")
+		return strings.Join(few(pairs(members)), "; ")
 	default:
 		require.FailNow(s, "no test reads a key of this type", "%v", kind)
 		return ""
 	}
+}
+
+// few shortens a long list.
+func few(all []string) []string {
+	if n := len(all); n > 24 {
+		return append(slices.Clone(all[:2]), fmt.Sprintf("and %d more", n-4), all[n-2], all[n-1])
+	}
+	return all
 }
 
 // pairs joins each two texts.
