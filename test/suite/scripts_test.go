@@ -48,45 +48,70 @@ import (
 // -update writes all but the calls, for a reviewer of the diff.
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("testdata/*.txt")
-	require.NoError(t, err)
 	for _, world := range worlds() {
 		if world != virtual && world != single {
 			continue // one server shows what a script does
 		}
-		for _, file := range files {
-			t.Run(world+"/"+strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+		for file, cases := range dataFiles() {
+			t.Run(world+"/"+file, func(t *testing.T) {
 				t.Parallel()
-				playFile(t, world, file)
+				var played []string
+				for _, c := range cases {
+					t.Run(c.title(), func(t *testing.T) { played = append(played, c.play(t, world)) })
+				}
+				if *update {
+					require.NoError(t, os.WriteFile("testdata/"+file+".txt", []byte(strings.Join(played, "\n\n")+"\n"), 0o600))
+				}
 			})
 		}
 	}
 }
 
-// playFile runs the cases of a file. Under -update it writes the file.
-func playFile(t *testing.T, world, file string) {
+// dataCase is a case of a data file.
+type dataCase struct{ file, text string }
+
+// dataFiles returns the cases of each file of testdata.
+func dataFiles() map[string][]dataCase {
+	all := make(map[string][]dataCase)
+	files, _ := filepath.Glob("testdata/*.txt") // this pattern is not malformed
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			panic(err)
+		}
+		file := strings.TrimSuffix(filepath.Base(name), ".txt")
+		for c := range strings.SplitSeq(strings.TrimSuffix(string(text), "\n"), "\n\n") {
+			all[file] = append(all[file], dataCase{file, c})
+		}
+	}
+	return all
+}
+
+func (c dataCase) title() string {
+	title, _, _ := strings.Cut(c.text, "\n")
+	return strings.TrimPrefix(title, "# ")
+}
+
+// run plays the case in virtual time.
+func (c dataCase) run(t *testing.T) {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
-	base := strings.TrimSuffix(filepath.Base(file), ".txt")
-	folder, _, _ := strings.Cut(base, "_")
-	cases := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n\n")
-	for i, c := range cases {
-		title, _, _ := strings.Cut(c, "\n")
-		t.Run(strings.TrimPrefix(title, "# "), func(t *testing.T) {
-			inWorld(t, world, 1, func(w *World) {
-				got := newScene(w, folder).play(c)
-				if *update {
-					cases[i] = got
-					return
-				}
-				require.Equal(w, c, got, "%s: cd test && go test ./suite -run '%s'", file, w.Name())
-			})
-		})
-	}
-	if *update {
-		require.NoError(t, os.WriteFile(file, []byte(strings.Join(cases, "\n\n")+"\n"), 0o600))
-	}
+	c.play(t, virtual)
+}
+
+// play plays the case and returns what came of it, which is the case itself, unless under -update.
+func (c dataCase) play(t *testing.T, world string) (got string) {
+	t.Helper()
+	got = c.text // if it fails
+	inWorld(t, world, 1, func(w *World) {
+		folder, _, _ := strings.Cut(c.file, "_")
+		played := newScene(w, folder).play(c.text)
+		if *update {
+			got = played
+			return
+		}
+		require.Equal(w, c.text, played, "cd test && go test ./suite -run '%s'", w.Name())
+	})
+	return got
 }
 
 // noon is where the clock of a scene begins, in microseconds: a time in 2026.
@@ -97,7 +122,8 @@ type scene struct {
 	*World
 
 	folder     string        // the folder of the scripts
-	prefix     string        // the prefix of all keys and channels
+	base       string        // the prefix of channels of sessions
+	prefix     string        // the prefix of all keys and other channels
 	clock      time.Duration // the time since noon
 	heartbeats int           // the number of heartbeats so far
 	messages   chan string   // the messages in the order of their arrival
@@ -105,8 +131,8 @@ type scene struct {
 
 func newScene(w *World, folder string) *scene {
 	w.Helper()
-	s := &scene{World: w, folder: folder, prefix: fmt.Sprintf("sb:{%s}:", w.prefix), messages: make(chan string, 1000)}
-	s.listen(func(c rueidis.Builder) rueidis.Completed { return c.Psubscribe().Pattern(s.prefix + "*").Build() })
+	s := &scene{World: w, folder: folder, base: w.prefix + "sb:", prefix: w.prefix + "sb:{name}:", messages: make(chan string, 1000)}
+	s.listen(func(c rueidis.Builder) rueidis.Completed { return c.Psubscribe().Pattern(s.base + "*").Build() })
 	return s
 }
 
@@ -119,7 +145,7 @@ func (s *scene) listen(to func(c rueidis.Builder) rueidis.Completed) {
 	c.SetPubSubHooks(rueidis.PubSubHooks{
 		OnMessage: func(m rueidis.PubSubMessage) {
 			if m.Pattern != "" { // else it is heard twice
-				s.messages <- strings.TrimPrefix(m.Channel, s.prefix) + " " + m.Message
+				s.messages <- strings.TrimPrefix(strings.TrimPrefix(m.Channel, s.base), s.prefix[len(s.base):]) + " " + m.Message
 			}
 		},
 		OnSubscription: func(rueidis.PubSubSubscription) { confirmed <- struct{}{} },
@@ -280,10 +306,11 @@ func (s *scene) call(line string) (any, error) {
 	for name := range c.given {
 		require.True(s, c.used[name], "%s has no %s", c.script.Name, name)
 	}
-	text := redistest.Timed + c.script.Source
+	text := numeric + redistest.Timed
 	if server, ok := c.given["server"]; ok {
-		text, args = redistest.Timed+special+c.script.Source, append(args, server)
+		text, args = text+special, append(args, server)
 	}
+	text += c.script.Source
 	words := []any{"EVAL", text, len(keys)}
 	for _, key := range keys {
 		words = append(words, s.prefix+key)
@@ -291,6 +318,13 @@ func (s *scene) call(line string) (any, error) {
 	now := noon + s.clock.Microseconds()
 	return s.do(append(append(words, args...), now/1_000_000, now%1_000_000)...)
 }
+
+// numeric goes before a script: the embedded interpreter formats no text as a number.
+const numeric = `local texts = string
+local string = setmetatable({format = function(how, value, ...)
+  return texts.format(how, tonumber(value) or value, ...)
+end}, {__index = texts})
+`
 
 // special goes before a script whose last argument says what is special about the server. As a server does, it refuses what takes
 // memory only before the first write.

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"errors"
@@ -95,6 +96,7 @@ var hooks = []hook{
 	{"internal/wire/runner.go", "return r.client.B().Eval()", "zz.Used(call.Script.Name)\n\treturn r.client.B().Eval()"},
 	{"internal/wire/denial.go", "var sources = sync.OnceValue(", "var _ sync.Mutex\nvar sources = zz.EachMutant("},
 	{"internal/testing/locktest/match.go", "var scriptsByText = sync.OnceValue(", "var _ sync.Mutex\nvar scriptsByText = zz.EachMutant("},
+	{"test/suite/scripts_test.go", "words := []any{\"EVAL\", text, len(keys)}", "zz.UsedText(text)\n\twords := []any{\"EVAL\", text, len(keys)}"},
 	{"scripts/kit_test.go", "digest, known := digestsOf.Load(text)", "zz.UsedText(text)\n\tdigest, known := digestsOf.Load(text)"},
 }
 
@@ -291,9 +293,12 @@ func (o *overlay) moduleOf(dir string) string {
 	return "."
 }
 
-// cellsOf are calls in the tests of a folder that add more cells than one for each test, instead of those of one test.
-var cellsOf = map[string]struct{ instead, add string }{
-	"test/suite": {"TestPromises", "for _, c := range cells([]string{virtual}) {\nzz.Cell(c.name(), c.run)\n}\n"},
+// cellsOf are calls in the tests of a folder that add many cells instead of that of one test.
+var cellsOf = map[string]map[string]string{
+	"test/suite": {
+		"TestPromises": "for _, c := range cells([]string{virtual}) {\nzz.Cell(c.name(), c.run)\n}\n",
+		"TestScripts":  "for _, cases := range dataFiles() {\nfor _, c := range cases {\nzz.Cell(c.file+\"/\"+c.title(), c.run)\n}\n}\n",
+	},
 }
 
 // putTests adds a file to the tests of a folder, or two, that names all tests, and the test that is run instead. It reports whether the
@@ -312,11 +317,8 @@ func (o *overlay) putTests(dir string) (bool, error) {
 		for _, test := range slices.Sorted(maps.Keys(s.functions())) {
 			f := s.functions()[test]
 			if f.Recv == nil && strings.HasPrefix(test, "Test") && test != "TestMain" && len(f.Type.Params.List) == 1 {
-				if test == cellsOf[dir].instead {
-					calls[s.file.Name.Name] += cellsOf[dir].add
-				} else {
-					calls[s.file.Name.Name] += fmt.Sprintf("zz.Cell(%q, %s)\n", test, test)
-				}
+				add := fmt.Sprintf("zz.Cell(%q, %s)\n", test, test)
+				calls[s.file.Name.Name] += cmp.Or(cellsOf[dir][test], add)
 			}
 		}
 	}
