@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	}
 	// The embedded server makes an interpreter for each script that it runs. With this much memory it is made quickly; a script
 	// that needs more fails.
-	lua.RegistrySize, lua.CallStackSize = 1024, 32
+	lua.RegistrySize, lua.CallStackSize = 2200, 32
 	var tests redistest.Tests = testsInWorlds{m}
 	if slices.Equal(worlds(), []string{virtual}) {
 		tests = redistest.ShortUnderRace(tests)

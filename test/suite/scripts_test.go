@@ -55,9 +55,10 @@ func TestScripts(t *testing.T) {
 		for file, cases := range dataFiles() {
 			t.Run(world+"/"+file, func(t *testing.T) {
 				t.Parallel()
-				var played []string
-				for _, c := range cases {
-					t.Run(c.title(), func(t *testing.T) { played = append(played, c.play(t, world)) })
+				played := make([]string, len(cases))
+				for i, c := range cases {
+					played[i] = c.text // if it fails
+					t.Run(c.title(), func(t *testing.T) { played[i] = c.play(t, world) })
 				}
 				if *update {
 					require.NoError(t, os.WriteFile("testdata/"+file+".txt", []byte(strings.Join(played, "\n\n")+"\n"), 0o600))
@@ -101,7 +102,6 @@ func (c dataCase) run(t *testing.T) {
 // play plays the case and returns what came of it, which is the case itself, unless under -update.
 func (c dataCase) play(t *testing.T, world string) (got string) {
 	t.Helper()
-	got = c.text // if it fails
 	inWorld(t, world, 1, func(w *World) {
 		folder, _, _ := strings.Cut(c.file, "_")
 		played := newScene(w, folder).play(c.text)
@@ -244,7 +244,7 @@ func (s *scene) line(line string) (out []string) {
 		if strings.HasSuffix(m, end) {
 			return out
 		}
-		out = append(out, "  published "+s.tidy(m))
+		out = append(out, "  published "+strings.Join(few(strings.Fields(s.tidy(m))), " "))
 	}
 }
 
@@ -396,11 +396,11 @@ func inUnit(name, value string) string {
 }
 
 // placeholder is what text replaces: a name in braces, a session or an id, a stamp.
-var placeholder = regexp.MustCompile(`\$\{([a-z]+)([+-]\w+)?(:\w+)?\}|\$([a-z])(\d*)|@(-?[0-9][0-9a-zµ.]*)`)
+var placeholder = regexp.MustCompile(`\$\{([a-z]+)([+-]\w+)?(:\w+)?\}|\$\{?([a-z])(\d*)\}?|@(-?[0-9][0-9a-zµ.]*)`)
 
 // text returns the value with its placeholders replaced:
 //
-//	$a, $a1                 a session, and the id of its first attempt
+//	$a, $a1, ${a1}          a session, and the id of its first attempt
 //	@5us                    a stamp after noon
 //	${who}, ${whose}        the id of the first attempt that the call names, and its session
 //	${second}               the id of the second one
@@ -410,8 +410,9 @@ var placeholder = regexp.MustCompile(`\$\{([a-z]+)([+-]\w+)?(:\w+)?\}|\$([a-z])(
 //	${heartbeat}            the number of the next heartbeat
 //	${prefix}               of keys and channels
 //	${mode}                 the argument mode
+//	\n                      a line feed
 func (c *call) text(value string) string {
-	return placeholder.ReplaceAllStringFunc(value, func(m string) string {
+	return placeholder.ReplaceAllStringFunc(strings.ReplaceAll(value, `\n`, "\n"), func(m string) string {
 		f := placeholder.FindStringSubmatch(m)
 		switch {
 		case f[4] != "":
