@@ -131,7 +131,7 @@ type scene struct {
 
 func newScene(w *World, folder string) *scene {
 	w.Helper()
-	s := &scene{World: w, folder: folder, base: w.prefix + "sb:", prefix: w.prefix + "sb:{name}:", messages: make(chan string, 1000)}
+	s := &scene{World: w, folder: folder, base: w.prefix + "sb:", prefix: w.prefix + "sb:{name}:", messages: make(chan string, 2000)}
 	s.listen(func(c rueidis.Builder) rueidis.Completed { return c.Psubscribe().Pattern(s.base + "*").Build() })
 	return s
 }
@@ -239,13 +239,18 @@ func (s *scene) line(line string) (out []string) {
 	out = []string{line + " -> " + s.tidy(shown(reply))}
 	const end = "the end of the messages"
 	s.MustDo(s, "PUBLISH", s.prefix+"end", end)
+	var published []string
 	for {
 		m := redistest.Receive(s, "messages", s.messages)
 		if strings.HasSuffix(m, end) {
-			return out
+			break
 		}
-		out = append(out, "  published "+strings.Join(few(strings.Fields(s.tidy(m))), " "))
+		published = append(published, strings.Join(few(strings.Fields(s.tidy(m))), " "))
 	}
+	for _, m := range few(published) {
+		out = append(out, "  published "+m)
+	}
+	return out
 }
 
 // counter is what a line that is repeated has in place of its number.
@@ -362,6 +367,9 @@ func (c *call) argument(name string) string {
 	if !ok {
 		value, ok = defaultOf(c.script.Name, name)
 	}
+	if name[0] == '_' {
+		return value // the script does not use it
+	}
 	require.True(c, ok, "testdata/defaults has no %s of %s", name, c.script.Name)
 	return inUnit(name, c.text(value))
 }
@@ -410,9 +418,15 @@ var placeholder = regexp.MustCompile(`\$\{([a-z]+)([+-]\w+)?(:\w+)?\}|\$\{?([a-z
 //	${heartbeat}            the number of the next heartbeat
 //	${prefix}               of keys and channels
 //	${mode}                 the argument mode
-//	\n                      a line feed
+//	${permits}              what the permits begin with of the first attempt, in Redisson's layout
+//	\n, \x20                as in Go
 func (c *call) text(value string) string {
-	return placeholder.ReplaceAllStringFunc(strings.ReplaceAll(value, `\n`, "\n"), func(m string) string {
+	if strings.Contains(value, `\`) {
+		var err error
+		value, err = strconv.Unquote(`"` + value + `"`)
+		require.NoError(c, err)
+	}
+	return placeholder.ReplaceAllStringFunc(value, func(m string) string {
 		f := placeholder.FindStringSubmatch(m)
 		switch {
 		case f[4] != "":
@@ -423,6 +437,8 @@ func (c *call) text(value string) string {
 		switch f[1] {
 		case "who":
 			return id(c.attempt(0))
+		case "permits":
+			return permitsOf(c.attempt(0))
 		case "whose":
 			return id(c.attempt(0)[:1])
 		case "second":
@@ -472,18 +488,22 @@ func id(name string) string {
 	return session + fmt.Sprintf("%019d", n)
 }
 
+// permitsOf returns 12 bytes for an attempt with a number of one digit.
+func permitsOf(name string) string { return strings.Repeat(name[:1], 11) + name[1:] }
+
 func stamp(sinceNoon time.Duration) string {
 	return fmt.Sprintf("%016d", noon+sinceNoon.Microseconds())
 }
 
 // These are what tidy shortens.
 var (
-	stamps  = regexp.MustCompile(`\d{16}`)
+	stamps  = regexp.MustCompile(`\d{16}|\b178\d{10}\b`)
 	ids     = regexp.MustCompile(`([a-z])[a-z]{21}(\d{19})?`)
+	ownIDs  = regexp.MustCompile(`([a-z])[a-z]{10}(\d)\\x00\\x00\\x00\\x0(\d)`)
 	nths    = regexp.MustCompile(`0{16}\d{3}`)
 	numbers = regexp.MustCompile(`(\d{12})random-\d`)
 	// Of these a server says more than the others.
-	refusals = regexp.MustCompile(`WRONGTYPE|OOM|NOPERM`)
+	refusals = regexp.MustCompile(`WRONGTYPE|OOM|NOPERM|not an integer`)
 	failure  = regexp.MustCompile(`(?s)^(?:Error |ERR Error |user_script|ERR user_script).*?:\s*\d+:\s*(.*?)(?:\s+script: .*|\s+stack traceback.*)?$`)
 )
 
@@ -507,12 +527,16 @@ func (s *scene) tidy(value string) string {
 		n, _ := strconv.Atoi(m[22:])
 		return fmt.Sprintf(" %s%d ", m[:1], n)
 	})
+	value = ownIDs.ReplaceAllString(value, " ${1}${2}.${3} ")
 	value = nths.ReplaceAllStringFunc(value, func(m string) string {
 		n, _ := strconv.Atoi(m)
 		return fmt.Sprintf(" .%d ", n)
 	})
 	value = stamps.ReplaceAllStringFunc(value, func(m string) string {
 		us, _ := strconv.ParseInt(m, 10, 64)
+		if len(m) == 13 {
+			us *= 1000
+		}
 		d := time.Duration(us-noon) * time.Microsecond
 		if d < -24*time.Hour || d > 1000*time.Hour {
 			return m
