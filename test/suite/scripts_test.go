@@ -40,10 +40,11 @@ import (
 //	listen grants:$b            subscribes to a channel
 //	expire holder 1m            gives a key a life
 //	do SET holder any-text      sends a command whose first argument is a key
-//	300 do ZADD queue {n} x{n}  repeats a line for n from 1 to 300, and shows the last reply; {n:18} has 18 digits
+//	300 do ZADD queue {n} x{n}  repeats a line, or several with ";" between, for n from 1 to 300, and shows the last reply; {n:18} has 18
+//	                            digits
 //
-// A call with server=full finds a server whose memory is full, server=-PEXPIRE,-DEL one that denies these commands, and
-// server=modern one that has what came with Redis 7.0.
+// A call with server=full finds a server whose memory is full, server=-PEXPIRE,-DEL one that denies these commands,
+// server=?SPUBLISH one that does not know it, and server=modern one that has what came with Redis 7.0.
 //
 // -update writes all but the calls, for a reviewer of the diff.
 func TestScripts(t *testing.T) {
@@ -198,10 +199,12 @@ func (s *scene) line(line string) (out []string) {
 	literal := &call{scene: s}
 	if times, err := strconv.Atoi(verb); err == nil {
 		for n := 1; n <= times; n++ {
-			out = s.line(counter.ReplaceAllStringFunc(rest, func(m string) string {
-				width, _ := strconv.Atoi(counter.FindStringSubmatch(m)[1])
-				return fmt.Sprintf("%0*d", width, n)
-			}))
+			for each := range strings.SplitSeq(rest, "; ") {
+				out = s.line(counter.ReplaceAllStringFunc(each, func(m string) string {
+					width, _ := strconv.Atoi(counter.FindStringSubmatch(m)[1])
+					return fmt.Sprintf("%0*d", width, n)
+				}))
+			}
 		}
 		_, reply, _ := strings.Cut(out[0], " -> ")
 		return append([]string{line + " -> " + reply}, out[1:]...)
@@ -311,11 +314,7 @@ func (s *scene) call(line string) (any, error) {
 	for name := range c.given {
 		require.True(s, c.used[name], "%s has no %s", c.script.Name, name)
 	}
-	text := numeric + redistest.Timed
-	if server, ok := c.given["server"]; ok {
-		text, args = text+special, append(args, server)
-	}
-	text += c.script.Source
+	text, args := numeric+redistest.Timed+special+c.script.Source, append(args, c.given["server"])
 	words := []any{"EVAL", text, len(keys)}
 	for _, key := range keys {
 		words = append(words, s.prefix+key)
@@ -331,13 +330,16 @@ local string = setmetatable({format = function(how, value, ...)
 end}, {__index = texts})
 `
 
-// special goes before a script whose last argument says what is special about the server. As a server does, it refuses what takes
-// memory only before the first write.
+// special goes before a script: its last argument says what is special about the server, and nothing else of the server shows. As a
+// server does, it refuses what takes memory only before the first write.
 const special = `local below, how, has_written = redis, table.remove(ARGV), false
 local takes, frees = 'SET HSET HINCRBY ZADD RPUSH LPUSH SADD INCR INCRBY SETRANGE ZINCRBY ', 'DEL UNLINK PEXPIRE ZREM HDEL SREM LREM LPOP ZPOPMIN '
 local function refusal(command)
   if string.find(how .. ',', '-' .. command .. ',', 1, true) then
     return 'NOPERM ' .. command
+  end
+  if string.find(how .. ',', '?' .. command .. ',', 1, true) then
+    return 'unknown command ' .. command
   end
   local takes_memory = string.find(takes, command .. ' ', 1, true)
   if takes_memory and how == 'full' and not has_written then
@@ -353,10 +355,19 @@ local redis = setmetatable({
   end,
   pcall = function(command, ...)
     local why = refusal(command)
-    return why and {err = why} or below.pcall(command, ...)
+    if why then
+      return {err = why}
+    elseif command == 'INFO' then
+      return 'maxmemory:1000\nmaxmemory_policy:noeviction\nrun_id:life'
+    end
+    return below.pcall(command, ...)
   end,
-  REDIS_VERSION_NUM = how == 'modern' and 0x00070000 or below.REDIS_VERSION_NUM,
-}, {__index = below})
+}, {__index = function(_, name)
+  if name == 'REDIS_VERSION_NUM' then
+    return how == 'modern' and 0x00070000 or nil
+  end
+  return below[name]
+end})
 `
 
 // argument returns the value of an argument: the one that the call names, or the default.
@@ -418,6 +429,7 @@ var placeholder = regexp.MustCompile(`\$\{([a-z]+)([+-]\w+)?(:\w+)?\}|\$\{?([a-z
 //	${heartbeat}            the number of the next heartbeat
 //	${prefix}               of keys and channels
 //	${mode}                 the argument mode
+//	${nonce}                11 bytes for the first attempt
 //	${permits}              what the permits begin with of the first attempt, in Redisson's layout
 //	\n, \x20                as in Go
 func (c *call) text(value string) string {
@@ -437,6 +449,8 @@ func (c *call) text(value string) string {
 		switch f[1] {
 		case "who":
 			return id(c.attempt(0))
+		case "nonce":
+			return permitsOf(c.attempt(0))[1:]
 		case "permits":
 			return permitsOf(c.attempt(0))
 		case "whose":

@@ -89,6 +89,8 @@ local function run(how, command, key, ...)
   local args = {...}
   if command == 'TIME' then
     return {seconds, us}
+  elseif not key then
+    return server[how](command)
   elseif command == 'PTTL' then
     return pcall(key_ends, key) and (ends(key) < 0 and ends(key) or ends(key) - at) or server[how](command, key)
   elseif command == 'PEXPIRETIME' then
@@ -96,7 +98,7 @@ local function run(how, command, key, ...)
   elseif command == 'PEXPIRE' then
     return server[how]('PEXPIREAT', key, string.format('%.0f', at + args[1]), unpack(args, 2))
   elseif command == 'SET' and args[2] == 'PX' then
-    return server[how]('SET', key, args[1], 'PXAT', string.format('%.0f', at + args[3]))
+    return server[how]('SET', key, args[1], 'PXAT', string.format('%.0f', at + args[3]), unpack(args, 4))
   end
   local reply = server[how](command, key, ...)
   if command == 'GET' and is_over(key) then
