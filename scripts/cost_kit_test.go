@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -151,3 +152,38 @@ func crowds() map[string]string {
 		"Unsubscribed": strings.Replace(heartbeatField(alive, 1), "-"+label, "+"+label, 1),
 	}
 }
+
+// Holds as Redisson writes them: a client, and a thread.
+const (
+	gos   = "00010203-0405-0607-0809-0a0b0c0d0e0f:1000000000000000001"
+	javas = "f0f1f2f3-f4f5-f6f7-f8f9-fafbfcfdfeff:77" // Java's own threads have smaller numbers
+)
+
+// goes returns the hold of the n-th session of this library.
+func goes(n int) string {
+	return fmt.Sprintf("00010203-0405-0607-0809-0a0b0c0d0e0f:%d", int64(1_000_000_000_000_000_000)+int64(n))
+}
+
+// has gives the lock to a hold, as the Java client would.
+func (f *fixture) has(hold, entries string, life time.Duration) {
+	f.Helper()
+	f.server.MustDo(f, "HSET", f.key, hold, entries)
+	f.server.MustDo(f, "PEXPIRE", f.key, life.Milliseconds())
+}
+
+// wait is what a position in Redisson's queue is good for, in ms, and at what time the queues here begin.
+const wait, noonMS = int64(300_000), noon / 1000
+
+// The rounds of a latch, and for how long it is kept.
+const (
+	nonceA, nonceB = "AAAAAAAAAAA", "BBBBBBBBBBB"
+	kept           = "0003600000" // an hour
+)
+
+// latchSays is what the key says of its newest round.
+func latchSays(stamp int64, state, nonce string, since int64, total int) string {
+	return "sb1" + digits(stamp) + state + nonce + digits(since) + fmt.Sprintf("%08d", total) + kept
+}
+
+// outcomeOf is what the key says of an outcome.
+func outcomeOf(stamp int64, value string) string { return "sb1o" + digits(stamp) + value }

@@ -67,7 +67,7 @@ func redissonRWCosts() []costRow {
 	key, first := on("lock"), goes(1)
 	return []costRow{
 		{script: scripts.Load("redisson/describe", 1), crowd: "Readers", base: 40, fill: fill, keys: key, args: with()},
-		{script: scripts.Load("redisson/rwlock-acquire", 1), crowd: "Readers", base: 60, fill: fill, keys: key, args: with(javas, lease, later, "PUBLISH", "c", "0", reader)},
+		{script: scripts.Load("redisson/rwlock-acquire", 1), crowd: "Readers", base: 60, fill: fill, keys: key, args: with(javas, lease, later, "PUBLISH", "c", "0", "r")},
 		{script: scripts.Load("redisson/rwlock-release", 1), crowd: "Readers", base: 60, each: 6, fill: fill, keys: key, args: with(first, "PUBLISH", "c")},
 		{script: scripts.Load("redisson/rwlock-renew", 1), crowd: "Readers", base: 60, fill: fill, keys: key, args: with(first, lease)},
 		{script: scripts.Load("redisson/rwlock-renew", 1), crowd: "Batch", each: 30, sizes: batches(), fill: fill, keys: many("lock"), args: each(first, lease)},

@@ -198,3 +198,19 @@ func onceCosts() []costRow {
 		{script: scripts.OnceForget, crowd: "Alive", base: 20, fill: stored, keys: on("once"), args: with(digits(noon))},
 	}
 }
+
+// natives is a hold of a lock by SET with NX.
+const natives = "AAECAwQFBgcICQoLDA0ODwAAAAAAAAAAAAAAAAAAA"
+
+// setnxCosts are the rows of locks that others write by SET with NX.
+func setnxCosts() []costRow {
+	held := func(m *measured, _ int) { m.server.MustDo(m, "SET", m.key, natives, "PX", 20_000) }
+	return []costRow{
+		{script: scripts.Load("setnx/acquire", 1), crowd: "Nothing", base: 40, sizes: []int{1}, keys: on("lock"), args: with(natives, lease, later, "PUBLISH", "c", "1")},
+		{script: scripts.Load("setnx/release", 1), crowd: "Nothing", base: 40, sizes: []int{1}, fill: held, keys: on("lock"), args: with(natives, "PUBLISH", "c")},
+		{script: scripts.Load("setnx/poll", 1), crowd: "Batch", each: 20, sizes: batches(), fill: held, keys: many("lock"), args: with("")},
+		{script: scripts.Load("setnx/renew", 1), crowd: "Batch", each: 20, sizes: batches(), fill: held, keys: many("lock"), args: each(natives, lease)},
+		{script: scripts.Load("setnx/describe", 1), crowd: "Nothing", base: 40, sizes: []int{1}, fill: held, keys: on("lock"), args: with()},
+		{script: scripts.Load("setnx/force", 1), crowd: "Nothing", base: 40, sizes: []int{1}, fill: held, keys: on("lock"), args: with(natives, "PUBLISH", "c", "t")},
+	}
+}

@@ -5,6 +5,7 @@ package scripts_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -48,12 +49,6 @@ func (q *queued) requeueArgs(old, fresh, certain string) []any {
 	}
 }
 
-// requeues ends old, which may have a ticket, and queues another.
-func (q *queued) requeues(old, fresh string) []any {
-	q.Helper()
-	return q.mustRun(scripts.LockRequeue, q.all, q.requeueArgs(old, fresh, "0")...)
-}
-
 // forces ends a hold by force.
 func (q *queued) forces(hold string) any {
 	q.Helper()
@@ -64,13 +59,42 @@ func (q *queued) forceArgs(hold string) []any {
 	return []any{hold, "PUBLISH", q.grants, q.notified(), keepMS}
 }
 
-func (q *queued) lockWaiters(after any, count int) []any {
-	q.Helper()
-	return q.mustRun(scripts.LockWaiters, q.all[1:], after, count, 42)
-}
-
 // newLock returns a lock of kind l, whose keys end by the clock of the test.
 func newLock(tb testing.TB) *queued {
 	tb.Helper()
 	return queuedOf(newFixture(tb), lockQueue)
+}
+
+// tokens is how far the tokens of a hold reach behind its stamp, and markLife for how long a mark without a hold lives.
+const (
+	tokens   = 255
+	markLife = 10 * time.Minute
+)
+
+// lockHas returns what holds, "" for nothing.
+func (q *queued) lockHas() string {
+	q.Helper()
+	for hold := range q.held() {
+		return hold
+	}
+	return ""
+}
+
+// frees sends the short release of a hold that was granted without a mark.
+func (q *queued) frees(hold, used string) any {
+	q.Helper()
+	return q.mustRun(scripts.LockFree, q.all[:1], hold+q.suffix+"-", used, keepMS)[0]
+}
+
+func (q *queued) heartbeatKeys() []string { return q.all }
+
+// heartbeatArgs are those of a lock/heartbeat that saw a hold with that stamp.
+func (q *queued) heartbeatArgs(session string, seen int64) []any {
+	return []any{session, life, q.next(), digits(seen)}
+}
+
+// alone sends a call with the holder key alone, as a client does while a slot moves.
+func (q *queued) alone(script *scripts.Script, args ...any) []any {
+	q.Helper()
+	return q.mustRun(script, q.all[:1], args...)
 }

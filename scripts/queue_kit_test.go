@@ -5,7 +5,6 @@ package scripts_test
 import (
 	"fmt"
 	"strings"
-	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -14,7 +13,7 @@ import (
 )
 
 const (
-	second = 1_000_000 // in the unit of stamps
+	second, hour = 1_000_000, 3600 * second // in the unit of stamps
 	// life is what a heartbeat gives here, and lw what the longest gives that there is.
 	life, longestLife = 3 * second, 30 * second
 	// keeps is for how long the holder key outlives its hold.
@@ -32,11 +31,6 @@ type queueFixture struct {
 	tickets, heartbeats, grants string
 	suffix                      string // what a ticket says behind its hold: how many permits it wants
 	heartbeatCount              int    // heartbeats so far
-}
-
-func newQueueFixture(tb testing.TB) *queueFixture {
-	tb.Helper()
-	return queueFixtureOf(newFixture(tb))
 }
 
 func queueFixtureOf(f *fixture) *queueFixture {
@@ -113,12 +107,6 @@ func heartbeatField(until int64, n int) string {
 	return digits(until) + heartbeatNumber(n) + "-" + label
 }
 
-// unchanged returns a function that checks that nothing was written to any of the keys.
-func (q *queueFixture) unchanged() func() {
-	q.Helper()
-	return q.unchangedKeys(q.keys)
-}
-
 // requireEnds checks that every key that there is has an end, and those of the queue theirs.
 func (q *queueFixture) requireEnds() {
 	q.Helper()
@@ -137,16 +125,6 @@ func (q *queueFixture) listens(session string) *listener {
 	at := *q.fixture
 	at.channel = q.grants + session
 	return at.listen()
-}
-
-// unpaid is the message about a lock that a session has, if the number of its heartbeat is not known.
-func unpaid(hold string, stamp int64) string {
-	return attempt(hold) + digits(stamp) + strings.Repeat("-", 20)
-}
-
-// grantOf is the message to a session about a grant.
-func grantOf(hold string, stamp int64, paid int) string {
-	return attempt(hold) + digits(stamp) + heartbeatNumber(paid)
 }
 
 // naive is what the models of all locks with a queue have: their clock, tickets, sessions and messages.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -28,12 +27,6 @@ type rwlock struct {
 func newRWLock(tb testing.TB) *rwlock {
 	tb.Helper()
 	return rwlockOf(newFixture(tb))
-}
-
-// newRWLockAt is newRWLock on a server of its own, which the test may change.
-func newRWLockAt(tb testing.TB, options ...redistest.Option) *rwlock {
-	tb.Helper()
-	return rwlockOf(newFixtureAt(tb, options...))
 }
 
 func rwlockOf(f *fixture) *rwlock {
@@ -56,18 +49,6 @@ func (r *rwlock) tries(hold, mode string) []any {
 func (r *rwlock) joins(hold, mode string) []any {
 	r.Helper()
 	return r.mustRun(scripts.RWLockEnter, r.keys(), r.enterArgs(hold, mode, "1", r.next())...)
-}
-
-// has gives the lock to hold, which must be able to get it, for the time of a lease.
-func (r *rwlock) has(hold, mode string) {
-	r.Helper()
-	require.Equal(r, int64(1), r.tries(hold, mode)[0])
-}
-
-// queues gives hold a ticket.
-func (r *rwlock) queues(hold, mode string) {
-	r.Helper()
-	require.Equal(r, int64(0), r.joins(hold, mode)[0])
 }
 
 func (r *rwlock) leaveArgs(hold string) []any {
@@ -239,12 +220,6 @@ return all`, 3, r.tickets, r.readers, r.key+":all").([]any)
 	return holds
 }
 
-// unchanged returns a function that checks that nothing was written to any of the keys.
-func (r *rwlock) unchanged() func() {
-	r.Helper()
-	return r.unchangedKeys(r.keys)
-}
-
 // requireEnds checks that every key that there is has an end, and those of the queue theirs.
 func (r *rwlock) requireEnds() {
 	r.Helper()
@@ -252,33 +227,6 @@ func (r *rwlock) requireEnds() {
 	at := *r.queueFixture
 	at.tickets = r.readers
 	at.requireEnds()
-}
-
-// dead puts n tickets of sessions that died in one of the lines.
-func (r *rwlock) dead(n int, mode string, ended int64) {
-	r.Helper()
-	at := *r.queueFixture
-	if mode == reads {
-		at.tickets = r.readers
-	}
-	at.dead(n, ended)
-}
-
-// many gives n readers the lock, which readers have, or a ticket, until noon and a minute.
-func (r *rwlock) many(n int, key string) {
-	r.Helper()
-	score := noon + 60*second
-	if key == r.readers {
-		score = noon - 60*second
-	}
-	r.server.MustDo(r, "EVAL", `for i = 1, ARGV[1] do
-  local session = string.format('many%018d', i)
-  local hold = session .. string.format('%019d', i)
-  redis.call('HSET', KEYS[2], session, ARGV[3] .. '000000000001random-1-' .. ARGV[4])
-  redis.call('ZADD', KEYS[1], ARGV[2] + i, KEYS[1] == KEYS[3] and hold .. ARGV[4] or hold)
-end
-redis.call('PEXPIRE', KEYS[1], 600000)
-redis.call('PEXPIRE', KEYS[2], 600000)`, 3, key, r.heartbeats, r.key, n, score, digits(noon+longestLife), label)
 }
 
 // manyHold is the n-th of them.

@@ -8,9 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
-	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -25,12 +22,6 @@ type permits struct {
 func newPermits(tb testing.TB, capacity int) *permits {
 	tb.Helper()
 	return permitsOf(newFixture(tb), capacity)
-}
-
-// newPermitsAt is newPermits on a server of its own, which the test may change.
-func newPermitsAt(tb testing.TB, capacity int, options ...redistest.Option) *permits {
-	tb.Helper()
-	return permitsOf(newFixtureAt(tb, options...), capacity)
 }
 
 func permitsOf(f *fixture, capacity int) *permits {
@@ -123,14 +114,6 @@ func (p *permits) available() []any {
 	return p.mustRun(scripts.SemaphoreAvailable, []string{p.key})
 }
 
-// has gives a request its permits, which must be free, and returns the stamp of its token.
-func (p *permits) has(request string) string {
-	p.Helper()
-	reply := p.tries(request)
-	require.Equal(p, int64(1), reply[0])
-	return fmt.Sprint(reply[1])
-}
-
 // score returns a score of the holder key, -1 if it has no such member.
 func (p *permits) score(member string) int64 {
 	p.Helper()
@@ -147,15 +130,4 @@ local all = redis.call('ZRANGE', KEYS[1], 1000000000000000, '+inf', 'BYSCORE', '
 for n = 2, #all, 2 do all[n] = string.format('%.0f', all[n]) end
 return all`, 1, p.key).([]any)
 	return all
-}
-
-// many writes n holds of one permit each that end then, without a script.
-func (p *permits) many(n int, until int64) {
-	p.Helper()
-	p.server.MustDo(p, "EVAL", `
-for i = 1, ARGV[1] do
-  redis.call('ZADD', KEYS[1], ARGV[2], string.format('%041d', i) .. '0000000001')
-end
-redis.call('ZADD', KEYS[1], -1, 'sb1s', ARGV[1], 'used', ARGV[3], 'capacity')
-redis.call('PEXPIRE', KEYS[1], 600000)`, 1, p.key, n, until, p.capacity)
 }

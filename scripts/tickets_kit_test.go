@@ -5,7 +5,6 @@ package scripts_test
 import (
 	"fmt"
 	"strings"
-	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -55,33 +54,6 @@ func queuedOf(f *fixture, kind string) *queued {
 		}
 	}
 }
-
-// eachQueue runs a test of these kinds of locks, or of all.
-func eachQueue(t *testing.T, run func(q *queued), kinds ...string) {
-	t.Helper()
-	eachQueueOf(t, newFixture, run, kinds)
-}
-
-// eachQueueAt is eachQueue on a server of its own for each kind.
-func eachQueueAt(t *testing.T, run func(q *queued), kinds ...string) {
-	t.Helper()
-	eachQueueOf(t, func(tb testing.TB) *fixture { tb.Helper(); return newFixtureAt(tb) }, run, kinds)
-}
-
-func eachQueueOf(t *testing.T, fresh func(tb testing.TB) *fixture, run func(q *queued), kinds []string) {
-	t.Helper()
-	if len(kinds) == 0 {
-		kinds = []string{lockQueue, readerQueue, writerQueue, permitQueue}
-	}
-	for _, kind := range kinds {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			run(queuedOf(fresh(t), kind))
-		})
-	}
-}
-
-func (q *queued) keys() []string { return q.all }
 
 func (q *queued) enterArgs(hold, queues, number string) []any {
 	return append(q.queueFixture.enterArgs(hold+q.suffix, queues, number), q.more...)
@@ -136,21 +108,6 @@ func (q *queued) leaves(hold string) []any {
 	return q.mustRun(q.leave, q.all, q.leaveArgs(hold)...)
 }
 
-// passes releases the lock that hold has, and returns which hold has it then.
-func (q *queued) passes(hold string) string {
-	q.Helper()
-	require.Equal(q, int64(1), q.leaves(hold)[0])
-	return q.lockHas()
-}
-
-// left is what a leave replies, now.
-func (q *queued) left(code int64, grants string) []any {
-	if code == 0 || code == 2 && q.isExclusive() {
-		return []any{code, digits(q.clock)}
-	}
-	return []any{code, digits(q.clock), grants, int64(0)}
-}
-
 func (q *queued) pollArgs(session string, holds ...string) []any {
 	tickets := make([]string, len(holds))
 	for i, hold := range holds {
@@ -163,20 +120,6 @@ func (q *queued) polls(session string, holds ...string) []any {
 	q.Helper()
 	reply := q.mustRun(q.poll, q.all, q.pollArgs(session, holds...)...)
 	return reply[:min(6, len(reply))] // the stamp of a lock's hold has a test of its own: TestWaitIsAHeartbeatBesideTheSameHold
-}
-
-// pollReply is the reply to a poll, now.
-func (q *queued) pollReply(left int64, grants, states string) []any {
-	return []any{int64(1), left, int64(0), grants, states, digits(q.clock)}
-}
-
-func (q *queued) drops(hold string) any {
-	q.Helper()
-	if q.kind == lockQueue {
-		reply := q.mustRun(q.leave, q.all[:1], q.leaveArgs(hold)...)
-		return map[int64]int64{3: 1, -3: 0}[reply[0].(int64)]
-	}
-	return q.mustRun(scripts.HoldsDrop, q.all[:1], q.member(hold))[0]
 }
 
 func (q *queued) renews(hold string, ttl time.Duration) any {
@@ -207,17 +150,6 @@ func (q *queued) held() map[string]int64 {
 // isExclusive reports whether one hold at a time has the lock, and is its key.
 func (q *queued) isExclusive() bool { return q.kind == lockQueue }
 
-// tick is the shortest time in which a hold ends: that of a key of kind l does so to the millisecond.
-func (q *queued) tick() int64 {
-	if q.kind == lockQueue {
-		return 1000
-	}
-	return 1
-}
-
-// until is what held returns while hold has the lock alone.
-func until(hold string, at int64) map[string]int64 { return map[string]int64{hold: at} }
-
 // queue returns the tickets, in order.
 func (q *queued) queue() []any {
 	q.Helper()
@@ -245,60 +177,4 @@ func (q *queued) floor() int64 {
 		return parseStamp(q, value[4:20])
 	}
 	return 0
-}
-
-// stamp returns the stamp of the next grant in the queue: those of permits begin a block.
-func (q *queued) stamp(floor int64) int64 {
-	stamp := max(q.clock, floor+1)
-	if q.kind == permitQueue {
-		stamp = (stamp + longestBlock - 1) / longestBlock * longestBlock
-	}
-	return stamp
-}
-
-// outlives is for how long the holder key outlives its holds.
-func (q *queued) outlives() time.Duration {
-	switch q.kind {
-	case permitQueue:
-		return floorLife
-	case lockQueue:
-		if !q.isMarked() {
-			return 0
-		}
-	}
-	return keeps
-}
-
-// owns is the reply to a poll for a hold that has the lock: a lock of kind l says it by the grant alone.
-func (q *queued) owns() string {
-	if q.isExclusive() {
-		return "0"
-	}
-	return "2"
-}
-
-func (q *queued) unchanged() func() {
-	q.Helper()
-	return q.unchangedKeys(q.keys)
-}
-
-// requireFree checks that the lock has no holder and no waiter, and that the floor is kept.
-func (q *queued) requireFree(floor int64) {
-	q.Helper()
-	require.Empty(q, q.held())
-	require.Empty(q, q.queue())
-	require.Equal(q, floor, q.floor())
-	q.requireLife(floorLife)
-	if q.kind != permitQueue {
-		require.Equal(q, released(floor), q.value())
-	}
-}
-
-// requireEnds checks that every key that there is has an end, and those of the queue theirs.
-func (q *queued) requireEnds() {
-	q.Helper()
-	q.queueFixture.requireEnds()
-	if q.rw != nil {
-		q.rw.requireEnds()
-	}
 }

@@ -23,12 +23,11 @@ import (
 )
 
 // A case of testdata/*.txt has calls of scripts. Behind a call stands what it returned, below it what it published, and below the last
-// one, behind "=", what is left: each key, its life and its value. A blank line separates two cases. The first line of a case names the
-// promise. The file's name begins with the folder of the scripts.
+// one, behind "=", what is left: each key, its life and its value. Several calls may share a line, with ";" between. A blank line
+// separates two cases. The first line of a case names the promise. The file's name begins with the folder of the scripts.
 //
 //	# P3: the short release leaves the floor
-//	enter a1 life_us=30s -> @0s
-//	wait 3s
+//	enter a1 life_us=30s -> @0s; wait 3s
 //	free a1 used=@5us -> 1
 //	= holder (1m30s): sb1- @5µs
 //
@@ -40,7 +39,7 @@ import (
 //	listen grants:$b            subscribes to a channel
 //	expire holder 1m            gives a key a life
 //	do SET holder any-text      sends a command whose first argument is a key
-//	300 do ZADD queue {n} x{n}  repeats a line, or several with ";" between, for n from 1 to 300, and shows the last reply; {n:18} has 18
+//	300 do ZADD queue {n} x{n}  repeats a call, or several with "&" between, for n from 1 to 300, and shows the last reply; {n:18} has 18
 //	                            digits
 //
 // A call with server=full finds a server whose memory is full, server=-PEXPIRE,-DEL one that denies these commands,
@@ -88,6 +87,9 @@ func dataFiles() map[string][]dataCase {
 	}
 	return all
 }
+
+// name returns how faults.txt and the verdicts of mutants call the case.
+func (c dataCase) name() string { return c.file + "/" + c.title() }
 
 func (c dataCase) title() string {
 	title, _, _ := strings.Cut(c.text, "\n")
@@ -180,13 +182,18 @@ func (s *scene) MustDo(tb testing.TB, words ...any) any {
 func (s *scene) play(text string) string {
 	var out []string
 	for line := range strings.SplitSeq(text, "\n") {
-		line, _, _ = strings.Cut(line, " -> ")
 		switch {
 		case line == "", line[0] == ' ', line[0] == '=': // of the run before
 		case line[0] == '#':
 			out = append(out, line)
 		default:
-			out = append(out, s.line(line)...)
+			var calls, published []string
+			for call := range strings.SplitSeq(line, "; ") {
+				call, _, _ = strings.Cut(call, " -> ")
+				got := s.line(call)
+				calls, published = append(calls, got[0]), append(published, got[1:]...)
+			}
+			out = append(append(out, strings.Join(calls, "; ")), published...)
 		}
 	}
 	return strings.Join(append(out, s.state()...), "\n")
@@ -199,7 +206,7 @@ func (s *scene) line(line string) (out []string) {
 	literal := &call{scene: s}
 	if times, err := strconv.Atoi(verb); err == nil {
 		for n := 1; n <= times; n++ {
-			for each := range strings.SplitSeq(rest, "; ") {
+			for each := range strings.SplitSeq(rest, " & ") {
 				out = s.line(counter.ReplaceAllStringFunc(each, func(m string) string {
 					width, _ := strconv.Atoi(counter.FindStringSubmatch(m)[1])
 					return fmt.Sprintf("%0*d", width, n)
