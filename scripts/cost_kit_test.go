@@ -187,3 +187,11 @@ func latchSays(stamp int64, state, nonce string, since int64, total int) string 
 
 // outcomeOf is what the key says of an outcome.
 func outcomeOf(stamp int64, value string) string { return "sb1o" + digits(stamp) + value }
+
+// permitsHold is a hold of n permits.
+func permitsHold(name string, n int) string { return fmt.Sprintf("%-12s%010d", name, n) }
+
+// permitID is the i-th of a hold, counted from 1.
+func permitID(name string, i int) string {
+	return fmt.Sprintf("%-12s", name) + string([]byte{0, 0, byte(i >> 8), byte(i)})
+}

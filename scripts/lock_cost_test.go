@@ -6,12 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
-	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -105,116 +101,4 @@ func lockBatchCosts(fill func(m *measured, n int), keys func(m *measured, n int)
 			fill: setTo(lockSays(ours+idleMode, noon, "q")), args: each(ours+idleMode, lease),
 		},
 	}
-}
-
-// recorded goes around a script and returns its commands in order.
-const recorded = `
-local server, commands = redis, {}
-local redis = setmetatable({
-  call = function(command, ...)
-    commands[#commands + 1] = command
-    return server.call(command, ...)
-  end,
-  pcall = function(command, ...)
-    commands[#commands + 1] = command
-    return server.pcall(command, ...)
-  end,
-}, {__index = server})
-local function script()
-`
-
-const recordedEnd = `
-end
-script()
-return table.concat(commands, ' ')
-`
-
-// commands returns what a script asks the server for.
-func (q *queued) commands(script *scripts.Script, keys []string, args ...any) any {
-	q.Helper()
-	reply, err := q.eval(redistest.Timed+recorded+script.Source+recordedEnd, keys, append(slices.Clip(args), q.time()...)...)
-	require.NoError(q, err)
-	return reply
-}
-
-// The common paths ask the server for what their headers say, and for no more.
-func TestCommandsOfTheCommonPathsOfALock(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		prepare func(q *queued)
-		call    func(q *queued) any
-		want    string
-	}{
-		"EnterFree":     {func(*queued) {}, func(q *queued) any { return q.runs("1", "") }, "TIME GET SET"},
-		"EnterReleased": {func(q *queued) { q.has(theirs); q.leaves(theirs) }, func(q *queued) any { return q.runs("1", q.next()) }, "TIME GET SET"},
-		"EnterKnown": {
-			func(q *queued) { q.has(theirs); q.queues(nth("a", 2)) }, func(q *queued) any { return q.runs("1", "") }, "TIME GET PTTL ZRANGE HMGET ZADD",
-		},
-		"TryHeld":     {func(q *queued) { q.has(theirs) }, func(q *queued) any { return q.runs("0", "") }, "TIME GET PTTL"},
-		"LeaveAlone":  {func(q *queued) { q.has(ours) }, func(q *queued) any { return q.ends("1") }, "GET SET"},
-		"LeaveUnsure": {func(q *queued) { q.has(ours) }, func(q *queued) any { return q.ends("0") }, "GET TIME ZREM SET"},
-		"LeaveToTheNext": {
-			func(q *queued) { q.has(ours); q.queues(theirs) }, func(q *queued) any { return q.ends("1") }, "GET TIME ZPOPMIN HGET SET PUBLISH",
-		},
-		"LeaveMarked": {
-			func(q *queued) { q.has(ours); q.queues(theirs); q.leaves(theirs) }, func(q *queued) any { return q.ends("1") }, "GET TIME ZPOPMIN SET",
-		},
-		"RequeueAlone": {func(q *queued) { q.has(ours) }, func(q *queued) any { return q.again("1") }, "TIME GET SET"},
-		"RequeueToTheNext": {
-			func(q *queued) { q.has(ours); q.queues(theirs) }, func(q *queued) any { return q.again("1") },
-			"TIME GET HMGET ZRANGE ZADD PUBSUB HSET PEXPIRE HLEN ZPOPMIN HGET SET PUBLISH",
-		},
-		"RequeueOfAKnownSession": {
-			func(q *queued) { q.heartbeat(we, life, q.next()); q.has(ours); q.queues(theirs); q.clock += life / 8 },
-			func(q *queued) any { return q.again("1") }, "TIME GET HMGET ZRANGE ZADD ZPOPMIN HGET SET PUBLISH",
-		},
-		"RequeueWithAHeartbeat": {
-			func(q *queued) { q.heartbeat(we, life, q.next()); q.has(ours); q.queues(theirs); q.clock += life/8 + 1 },
-			func(q *queued) any { return q.again("1") }, "TIME GET HMGET ZRANGE ZADD PUBSUB HSET ZPOPMIN HGET SET PUBLISH",
-		},
-		"Poll": {
-			func(q *queued) { q.has(theirs); q.queues(ours, nth("a", 2)) },
-			func(q *queued) any { return q.commands(q.poll, q.all, q.pollArgs(we, ours, nth("a", 2))...) },
-			"TIME GET PTTL ZMSCORE HMGET PEXPIRE PUBSUB HSET",
-		},
-		"Wait": {
-			func(q *queued) { q.has(theirs); q.queues(ours) },
-			func(q *queued) any {
-				return q.commands(scripts.LockHeartbeat, q.heartbeatKeys(), q.heartbeatArgs(we, noon)...)
-			}, "TIME MGET EXISTS HMGET HSET",
-		},
-		"Renew": {func(q *queued) { q.has(ours); q.queues(theirs); q.clock += second }, func(q *queued) any {
-			return q.commands(scripts.HolderRenew, q.all[:1], ours+turnMode, lease)
-		}, "GET PEXPIRE"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			q := queuedOf(newFixture(t), lockQueue)
-			c.prepare(q)
-			if name == "Renew" && redistest.IsOld(t) {
-				c.want = "GET PTTL PEXPIRE" // see part key/lengthen
-			}
-			require.Equal(t, c.want, c.call(q))
-		})
-	}
-}
-
-// runs returns the commands of an enter.
-func (q *queued) runs(queues, number string) any {
-	q.Helper()
-	return q.commands(q.enter, q.all, q.enterArgs(ours, queues, number)...)
-}
-
-// ends returns the commands of a leave, which is certain or not.
-func (q *queued) ends(certain string) any {
-	q.Helper()
-	args := q.leaveArgs(ours)
-	args[6] = certain
-	return q.commands(q.leave, q.all, args...)
-}
-
-// again returns the commands of a requeue.
-func (q *queued) again(certain string) any {
-	q.Helper()
-	return q.commands(scripts.LockRequeue, q.all, q.requeueArgs(ours, nth("a", 9), certain)...)
 }

@@ -43,7 +43,8 @@ import (
 //	                            digits
 //
 // A call with server=full finds a server whose memory is full, server=-PEXPIRE,-DEL one that denies these commands,
-// server=?SPUBLISH one that does not know it, and server=modern one that has what came with Redis 7.0.
+// server=?SPUBLISH one that does not know it, and server=modern one that has what came with Redis 7.0. With server=commands the reply
+// is what the script asks of the server.
 //
 // -update writes all but the calls, for a reviewer of the diff.
 func TestScripts(t *testing.T) {
@@ -322,6 +323,9 @@ func (s *scene) call(line string) (any, error) {
 		require.True(s, c.used[name], "%s has no %s", c.script.Name, name)
 	}
 	text, args := numeric+redistest.Timed+special+c.script.Source, append(args, c.given["server"])
+	if c.given["server"] == "commands" {
+		text = numeric + redistest.Timed + special + "local function script()\n" + c.script.Source + "\nend\nscript()\nreturn table.concat(commands, ' ')"
+	}
 	words := []any{"EVAL", text, len(keys)}
 	for _, key := range keys {
 		words = append(words, s.prefix+key)
@@ -339,9 +343,10 @@ end}, {__index = texts})
 
 // special goes before a script: its last argument says what is special about the server, and nothing else of the server shows. As a
 // server does, it refuses what takes memory only before the first write.
-const special = `local below, how, has_written = redis, table.remove(ARGV), false
+const special = `local below, how, has_written, commands = redis, table.remove(ARGV), false, {}
 local takes, frees = 'SET HSET HINCRBY ZADD RPUSH LPUSH SADD INCR INCRBY SETRANGE ZINCRBY ', 'DEL UNLINK PEXPIRE ZREM HDEL SREM LREM LPOP ZPOPMIN '
 local function refusal(command)
+  commands[#commands + 1] = command
   if string.find(how .. ',', '-' .. command .. ',', 1, true) then
     return 'NOPERM ' .. command
   end
