@@ -21,25 +21,59 @@ func lockSays(ticket string, stamp int64, mark string) string {
 // idleSays is what it says while the lock is free, and a queue may exist.
 func idleSays(floor int64) string { return "sb1l" + digits(floor) + strings.Repeat("-", 42) + "q" }
 
-// isMarked reports whether the holder key says that a queue may exist.
-func (q *queueFixture) isMarked() bool {
-	q.Helper()
-	value := q.value()
-	return len(value) >= 63 && value[62] == 'q'
+// tokens is how far the tokens of a hold reach behind its stamp, and markLife for how long a mark without a hold lives.
+const (
+	tokens   = 255
+	markLife = 10 * time.Minute
+)
+
+// queued is a lock of kind l, whose keys end by the clock of the test.
+type queued struct {
+	*queueFixture
+
+	all []string // the keys of the lock
 }
 
-// lockHeld returns which hold has a lock of kind l, and until when, to the millisecond.
-func (q *queueFixture) lockHeld() map[string]int64 {
+func newLock(tb testing.TB) *queued {
+	tb.Helper()
+	l := newQueueFixture(tb)
+	l.isTimed, l.suffix = true, turnMode
+	return &queued{l, l.keys()}
+}
+
+func (q *queued) tries(hold string) []any {
 	q.Helper()
-	value := q.value()
-	if len(value) < 63 || value[61] == '-' {
-		return map[string]int64{}
+	return q.mustRun(scripts.LockEnter, q.all, q.enterArgs(hold+q.suffix, "0", "")...)
+}
+
+func (q *queued) joins(hold string) []any {
+	q.Helper()
+	return q.mustRun(scripts.LockEnter, q.all, q.enterArgs(hold+q.suffix, "1", q.next())...)
+}
+
+// leaveArgs are those of a hold that used its first token at most, and may have a ticket.
+func (q *queued) leaveArgs(hold string) []any {
+	return []any{hold + q.suffix, hold[:22], "PUBLISH", q.grants, keepMS, digits(0), "0"}
+}
+
+func (q *queued) leaves(hold string) []any {
+	q.Helper()
+	return q.mustRun(scripts.LockLeave, q.all, q.leaveArgs(hold)...)
+}
+
+func (q *queued) polls(session string, holds ...string) []any {
+	q.Helper()
+	tickets := make([]string, len(holds))
+	for i, hold := range holds {
+		tickets[i] = hold + q.suffix
 	}
-	until := q.clock/1000*1000 + q.ttl(q.key)*1000
-	if q.isMarked() {
-		until -= keeps.Microseconds()
-	}
-	return map[string]int64{value[20:61]: until}
+	reply := q.mustRun(scripts.LockPoll, q.all, q.pollArgs(session, tickets...)...)
+	return reply[:min(6, len(reply))] // the model does not know the stamp
+}
+
+func (q *queued) renews(hold string, ttl time.Duration) any {
+	q.Helper()
+	return q.mustRun(scripts.HolderRenew, q.all[:1], hold+q.suffix, ttl.Milliseconds())[0]
 }
 
 // requeueArgs are those of a call in time that ends old and queues another.
@@ -57,40 +91,6 @@ func (q *queued) forces(hold string) any {
 
 func (q *queued) forceArgs(hold string) []any {
 	return []any{hold, "PUBLISH", q.grants, q.notified(), keepMS}
-}
-
-// newLock returns a lock of kind l, whose keys end by the clock of the test.
-func newLock(tb testing.TB) *queued {
-	tb.Helper()
-	return queuedOf(newFixture(tb), lockQueue)
-}
-
-// tokens is how far the tokens of a hold reach behind its stamp, and markLife for how long a mark without a hold lives.
-const (
-	tokens   = 255
-	markLife = 10 * time.Minute
-)
-
-// lockHas returns what holds, "" for nothing.
-func (q *queued) lockHas() string {
-	q.Helper()
-	for hold := range q.held() {
-		return hold
-	}
-	return ""
-}
-
-// frees sends the short release of a hold that was granted without a mark.
-func (q *queued) frees(hold, used string) any {
-	q.Helper()
-	return q.mustRun(scripts.LockFree, q.all[:1], hold+q.suffix+"-", used, keepMS)[0]
-}
-
-func (q *queued) heartbeatKeys() []string { return q.all }
-
-// heartbeatArgs are those of a lock/heartbeat that saw a hold with that stamp.
-func (q *queued) heartbeatArgs(session string, seen int64) []any {
-	return []any{session, life, q.next(), digits(seen)}
 }
 
 // alone sends a call with the holder key alone, as a client does while a slot moves.

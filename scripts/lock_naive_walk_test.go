@@ -131,7 +131,7 @@ func (g *game) rareStep(hold string) (what string, got, want any) {
 		g.model.heartbeat(hold[:22], number)
 		return "heartbeat of " + hold[:22], nil, nil
 	case 2:
-		return "leaves alone " + hold, g.alone(g.leave, g.leaveArgs(hold)...), g.model.leaveAlone(hold)
+		return "leaves alone " + hold, g.alone(scripts.LockLeave, g.leaveArgs(hold)...), g.model.leaveAlone(hold)
 	case 3:
 		return "forces " + hold, g.forces(hold), g.model.force(hold)
 	default:

@@ -5,6 +5,7 @@ package scripts_test
 import (
 	"fmt"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -31,6 +32,11 @@ type queueFixture struct {
 	tickets, heartbeats, grants string
 	suffix                      string // what a ticket says behind its hold: how many permits it wants
 	heartbeatCount              int    // heartbeats so far
+}
+
+func newQueueFixture(tb testing.TB) *queueFixture {
+	tb.Helper()
+	return queueFixtureOf(newFixture(tb))
 }
 
 func queueFixtureOf(f *fixture) *queueFixture {
