@@ -97,12 +97,6 @@ func (c dataCase) title() string {
 	return strings.TrimPrefix(title, "# ")
 }
 
-// run plays the case in virtual time.
-func (c dataCase) run(t *testing.T) {
-	t.Helper()
-	c.play(t, virtual)
-}
-
 // play plays the case and returns what came of it, which is the case itself, unless under -update.
 func (c dataCase) play(t *testing.T, world string) (got string) {
 	t.Helper()

@@ -297,7 +297,7 @@ func (o *overlay) moduleOf(dir string) string {
 var cellsOf = map[string]map[string]string{
 	"test/suite": {
 		"TestPromises": "for _, c := range cells([]string{virtual}) {\nzz.Cell(c.name(), c.run)\n}\n",
-		"TestScripts":  "for _, cases := range dataFiles() {\nfor _, c := range cases {\nzz.Cell(c.name(), c.run)\n}\n}\n",
+		"TestScripts":  "for _, cases := range dataFiles() {\nfor _, c := range cases {\nzz.Cell(c.name(), func(t *testing.T) { c.play(t, virtual) })\n}\n}\n",
 	},
 }
 
