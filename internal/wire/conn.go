@@ -50,16 +50,18 @@ type conn struct {
 		sync.Mutex
 		requests, replies         frameScanner
 		sent, received            uint64
-		helloAt                   uint64    // the number of the last HELLO among the requests
-		accepted                  bool      // the server has replied something other than a refusal
-		unused                    bool      // the client gave it up before its first request
-		clusterMember             bool      // the server is a member of a cluster, where addresses mean one server each
-		clusterPrimary            bool      // the server was a primary of it, by the last HELLO
-		helloRead                 time.Time // when the reply to the last HELLO was read
-		redirects                 bool      // the server redirected as such a primary, so connecting anew is of no use to a client of one server
-		pinned                    bool      // the connection has a state at the server: age does not end it
-		subscribed                bool      // the connection has subscriptions: requests and replies do not pair
-		endCounted                bool      // the end was recorded as an event
+		helloAt                   uint64         // the number of the last HELLO among the requests
+		accepted                  bool           // the server has replied something other than a refusal
+		unused                    bool           // the client gave it up before its first request
+		clusterMember             bool           // the server is a member of a cluster, where addresses mean one server each
+		clusterPrimary            bool           // the server was a primary of it, by the last HELLO
+		helloRead                 time.Time      // when the reply to the last HELLO was read
+		redirects                 bool           // the server redirected as such a primary, so connecting anew is of no use to a client of one server
+		pinned                    bool           // the connection has a state at the server: age does not end it
+		subscribed                bool           // the connection has subscriptions
+		subscriptions             []subscription // the requests for them that wait for a reply
+		confirmations             int64          // the confirmations to come behind the first one of a request
+		endCounted                bool           // the end was recorded as an event
 		draining                  bool
 		given                     rueidis.AuthCredentials // the credentials that the program's function returned last, for this connection
 		awaitsLogin               bool                    // the client sends these next, in an AUTH
@@ -80,7 +82,7 @@ type conn struct {
 
 func newConn(inner net.Conn, e *endpoint, made dialSettings, tlsFault error) *conn {
 	c := &conn{dialSettings: made, endpoint: e, born: time.Now(), wrote: make(chan struct{})}
-	c.mu.inner, c.mu.requests.keepWord, c.mu.tlsFault = inner, true, tlsFault
+	c.mu.inner, c.mu.requests.keepWord, c.mu.replies.keepWord, c.mu.tlsFault = inner, true, true, tlsFault
 	if age := e.connector.maxAge(); age > 0 {
 		c.mu.Lock() // in a process that stands still the timer may fire before its field is written
 		c.setTimerLocked(age)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"sync"
@@ -547,6 +548,8 @@ func TestWhatIsNoReplyEndsItsConnection(t *testing.T) {
 	for _, odd := range []string{
 		"+OK\r\n+OK\r\n", "-ERR a\r\n-ERR b\r\n", "$-7\r\n", "*-7\r\n", "%-1\r\n", "|-1\r\n", ">-7\r\n", "$9223372036854775807\r\n", "*9223372036854775807\r\n",
 		"$536870913\r\n", "*16777217\r\n", "*1\r\n*16777217\r\n", "!99999999999\r\n", "HTTP/1.1 400 Bad Request\r\n",
+		strings.Repeat("*1\r\n", 129) + ":1\r\n", strings.Repeat("%1\r\n:1\r\n", 129) + ":1\r\n", "*1\r\n>1\r\n:1\r\n",
+		">3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n", "-MOVED\r\n", "-MOVED 1\r\n", "-ASKING no\r\n",
 	} {
 		for _, resp2 := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
@@ -570,6 +573,74 @@ func TestWhatIsNoReplyEndsItsConnection(t *testing.T) {
 				f.set(nil, welcomes)
 				require.NoError(t, client.Do(t.Context(), get).Error())
 				require.Greater(t, f.dialCount(), before)
+			})
+		}
+	}
+}
+
+// What a server says on a connection with subscriptions ends it if the client would panic at it, and only then.
+func TestASubscribedConnectionEndsAtWhatIsNoReply(t *testing.T) {
+	t.Parallel()
+	confirm := func(kind, channel string) string {
+		return fmt.Sprintf(">3\r\n$%d\r\n%s\r\n$1\r\n%s\r\n:1\r\n", len(kind), kind, channel)
+	}
+	both := confirm("subscribe", "a") + confirm("subscribe", "b")
+	message := strings.Replace(confirm("message", "a"), ":1", "+a", 1)
+	left := confirm("unsubscribe", "a") + confirm("unsubscribe", "b")
+	const pong, pong2, refused = "+PONG\r\n", "*2\r\n$4\r\npong\r\n$0\r\n\r\n", "-NOPERM a\r\n"
+	for name, c := range map[string]struct {
+		subscribe, unsubscribe, ping string
+		first, ends                  bool // first: as the client begins at a sentinel
+	}{
+		"As it should be":              {message + both + message, left, pong, false, false},
+		"Left at first":                {both, left, pong, true, false},
+		"RESP2":                        {both, left, pong2, false, false},
+		"Refused":                      {refused, left, pong, false, false},
+		"Leaving is refused":           {both, refused, pong, false, false},
+		"Both are refused":             {refused, refused, "-NOPERM 'ping'\r\n", false, false},
+		"Of a slot that moved":         {both + confirm("sunsubscribe", "c"), left, pong, false, false},
+		"Surplus":                      {both + "+OK\r\n", left, pong, false, true},
+		"An error behind all":          {both + "-ERR idle for too long\r\n", left, pong, false, true},
+		"A second confirmation":        {both + confirm("subscribe", "c"), left, pong, false, true},
+		"A confirmation in a PING":     {both, left, confirm("ssubscribe", "c"), false, true},
+		"Queued":                       {"+QUEUED\r\n", left, pong, false, true},
+		"Leaving is refused, no pong":  {both, refused, "+OK\r\n", false, true},
+		"Leaving is refused, no reply": {both, refused + "+OK\r\n", pong, false, true},
+	} {
+		for _, resp2 := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				f := &fakeServer{reply: func(request string) string {
+					reply := welcomes(request)
+					switch {
+					case strings.Contains(request, "UNSUBSCRIBE"):
+						reply = c.unsubscribe
+					case strings.Contains(request, "SUBSCRIBE"):
+						reply = c.subscribe
+					case strings.Contains(request, "PING"):
+						reply = c.ping
+					}
+					if resp2 {
+						reply = strings.ReplaceAll(reply, ">", "*")
+					}
+					return reply
+				}}
+				client := f.client(t, func(o *rueidis.ClientOption) { o.AlwaysRESP2, o.DisableRetry = resp2, true })
+				defer client.Close()
+				dedicated, release := client.Dedicate()
+				defer release()
+				broken := dedicated.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(rueidis.PubSubMessage) {}})
+				if c.first {
+					_ = dedicated.Do(t.Context(), client.B().Unsubscribe().Channel("a", "b").Build()).Error()
+				}
+				_ = dedicated.Do(t.Context(), client.B().Subscribe().Channel("a", "b").Build()).Error()
+				_ = dedicated.Do(t.Context(), client.B().Unsubscribe().Build()).Error()
+				synctest.Wait()
+				select {
+				case err := <-broken:
+					require.True(t, c.ends, "%s, %v: %v", name, resp2, err)
+				default:
+					require.False(t, c.ends, "%s, %v", name, resp2)
+				}
 			})
 		}
 	}

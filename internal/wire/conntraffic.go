@@ -36,7 +36,14 @@ func (c *conn) noteRequestLocked(word []byte) {
 	case is("HELLO"):
 		c.mu.helloAt = c.mu.sent
 		c.mu.replies.keepWhole = c.mu.helloAt == c.mu.received+1 && !c.mu.replies.insideValue()
-	case is("SUBSCRIBE"), is("PSUBSCRIBE"), is("SSUBSCRIBE"), is("MONITOR"):
+	case is("SUBSCRIBE"), is("PSUBSCRIBE"), is("SSUBSCRIBE"):
+		c.mu.subscribed, c.mu.pinned = true, true
+		c.mu.subscriptions = append(c.mu.subscriptions, subscription{number: c.mu.sent, channels: c.mu.requests.size - 1})
+	case is("UNSUBSCRIBE"), is("PUNSUBSCRIBE"), is("SUNSUBSCRIBE"):
+		c.mu.subscribed, c.mu.pinned = true, true
+		c.mu.subscriptions = append(c.mu.subscriptions, subscription{number: c.mu.sent})
+		c.mu.sent--
+	case is("MONITOR"):
 		c.mu.subscribed, c.mu.pinned = true, true
 	case is("WATCH"), is("MULTI"):
 		c.mu.pinned = true
@@ -55,10 +62,65 @@ func (c *conn) noteRequestLocked(word []byte) {
 // is mistaken. Nothing that it says can be believed, and the client panics at it.
 var errNoReply = errors.New("what the server says is no reply to what it was asked: another program is at the address, or a proxy that is broken")
 
+// subscription is a request whose reply is not one value: SUBSCRIBE and those like it, and UNSUBSCRIBE with the PING that the client sends
+// behind it, and counts as one request with it.
+type subscription struct {
+	number   uint64 // its number among the requests
+	channels int64  // the channels that the server confirms; 0 for UNSUBSCRIBE, whose confirmations the client ignores
+	refused  bool   // the UNSUBSCRIBE was refused, so that its PING has a reply of its own
+}
+
+// countReplyLocked counts the value that has ended if it is a reply, and not a message. It returns false for expected if the client
+// would panic at it: more values came than requests were sent, or a confirmation that is not due.
+func (c *conn) countReplyLocked() (isReply, expected bool) {
+	f, word := &c.mu.replies, bytes.TrimSpace(c.mu.replies.text)
+	var due *subscription
+	channels := int64(-1) // of the request that is due
+	if len(c.mu.subscriptions) > 0 && c.mu.subscriptions[0].number == c.mu.received+1 {
+		due = &c.mu.subscriptions[0]
+		channels = due.channels
+	}
+	// In RESP2 a message has the form of a reply.
+	isMessage := f.kind == '>' || f.kind == '*' && f.size > 0 && c.mu.subscribed && string(word) != "pong" && c.speaksRESP2Locked()
+	isConfirmation := isMessage && bytes.HasSuffix(word, []byte("subscribe"))
+	switch {
+	case isConfirmation && c.mu.confirmations > 0:
+		c.mu.confirmations--
+		return false, true
+	case isConfirmation && !bytes.HasSuffix(word, []byte("unsubscribe")):
+		c.mu.confirmations = max(channels-1, 0)
+		isReply, expected = channels > 0, channels > 0
+	case isMessage:
+		return false, true
+	case channels == 0 && !isPong(f.kind, string(word)):
+		expected, due.refused = !due.refused, true
+		return false, expected
+	default:
+		isReply, expected = true, !(channels > 0 && string(word) == "QUEUED")
+	}
+	if due != nil {
+		c.mu.subscriptions = c.mu.subscriptions[1:]
+	}
+	c.mu.received++
+	return isReply, expected && (c.mu.received <= c.mu.sent || c.mu.requests.unreadable)
+}
+
+// isPong reports whether the client takes a value for the reply to its PING behind an UNSUBSCRIBE.
+func isPong(kind byte, words string) bool {
+	switch kind {
+	case '-':
+		return strings.HasPrefix(words, "LOADING") || strings.HasPrefix(words, "BUSY") || strings.Contains(words, "'ping'")
+	case '*':
+		return words == "pong"
+	}
+	return words == "PONG"
+}
+
 // countRepliesLocked counts the replies that end in b, and returns why the server is not the one that is wanted, or "". It returns
-// false if b has what is no reply: it cannot be read, or more of it came than requests were sent.
+// false if b has what is no reply: it cannot be read, or the client would panic at it.
 func (c *conn) countRepliesLocked(b []byte) (found string, areReplies bool) {
 	f := &c.mu.replies
+	areReplies = true
 	for len(b) > 0 {
 		isRefusal, value := f.isRefusal(b), b
 		isLogin := c.mu.loginAt == c.mu.received+1
@@ -76,14 +138,17 @@ func (c *conn) countRepliesLocked(b []byte) (found string, areReplies bool) {
 		if !ended {
 			break
 		}
-		if f.kind != '>' { // a message is no reply
-			c.mu.received++
+		isReply, expected := c.countReplyLocked()
+		areReplies = areReplies && expected
+		if isReply {
 			switch {
 			case isLogin:
 				c.loginEndedLocked(f.refusal())
 			case f.kind == '-' || f.kind == '!':
 				c.mu.greeting.noteRefusal(c.mu.received)
-				if words := f.refusal(); c.isRejectionLocked(words) {
+				words := f.refusal()
+				areReplies = areReplies && !isBrokenRedirection(words)
+				if c.isRejectionLocked(words) {
 					found = words
 				}
 			case f.keepWhole:
@@ -94,12 +159,10 @@ func (c *conn) countRepliesLocked(b []byte) (found string, areReplies bool) {
 		}
 		f.keepWhole = c.mu.helloAt == c.mu.received+1
 	}
-	// In RESP2 a message has the form of a reply.
-	surplus := c.mu.received > c.mu.sent && !c.mu.requests.unreadable && !(c.mu.subscribed && c.speaksRESP2Locked())
 	if c.mu.leaving != nil {
 		found = "" // it is known
 	}
-	return found, !surplus && !f.unreadable
+	return found, areReplies && !f.unreadable
 }
 
 // concealRefusal makes an error a string of the same length: the client ends a connection on which newer credentials are refused, and

@@ -8,23 +8,27 @@ import "bytes"
 const maxText = 1 << 10
 
 // maxString is the length of the longest string that a server has unless it is configured otherwise. maxValues bounds the values
-// inside of one. The client allocates memory for as much as a stream announces.
-const maxString, maxValues = 1 << 29, 1 << 24
+// inside of one, and maxDepth the arrays around a value. The client allocates memory for as much as a stream announces, and calls
+// itself for each array inside of another.
+const maxString, maxValues, maxDepth = 1 << 29, 1 << 24, 128
 
 // frameScanner finds the ends of the values in a RESP stream, which comes in pieces. It allocates nothing for a value
 // that it does not keep. If it cannot read the stream, or the stream announces more than a server has, it sets unreadable, and
 // finds nothing more.
 type frameScanner struct {
 	kind       byte   // the first byte of the value
+	size       int64  // the number of values in it, if it is an array
 	text       []byte // the words of an error, the first word of a request, or the whole value; at most maxText
 	keepWord   bool   // reports whether the first word of each value is kept
 	keepWhole  bool   // reports whether the next value is kept whole
 	unreadable bool
 
-	valuesLeft int64  // the values still to come inside the current value, without a bulk string that has begun
-	bytesLeft  int64  // the bytes still to come of a bulk string, with its line end
-	keeping    bool   // reports whether the bytes of the bulk string are kept
-	line       []byte // the beginning of a line whose end has not come
+	valuesLeft int64           // the values still to come inside the current value, without a bulk string that has begun
+	depth      int             // how many arrays are open, and some that have ended since the last header
+	ends       [maxDepth]int32 // what valuesLeft is at the ends of these arrays
+	bytesLeft  int64           // the bytes still to come of a bulk string, with its line end
+	keeping    bool            // reports whether the bytes of the bulk string are kept
+	line       []byte          // the beginning of a line whose end has not come
 }
 
 // refusal returns the words of the value that has ended if it is an error, or "".
@@ -123,12 +127,13 @@ func (f *frameScanner) header(line []byte) {
 	if f.keepWhole {
 		f.keep(line)
 	}
+	for f.depth > 0 && int64(f.ends[f.depth-1]) >= f.valuesLeft {
+		f.depth--
+	}
 	switch line[0] {
-	case '+', ':', '_', ',', '#', '(':
+	case '+', ':', '_', ',', '#', '(', '-':
 		f.valuesLeft--
-	case '-':
-		f.valuesLeft--
-		if first {
+		if first && line[0] == '-' || f.keepWord && len(f.text) == 0 {
 			f.keep(bytes.TrimRight(line[1:], "\r\n"))
 		}
 	case '$', '=', '!':
@@ -140,15 +145,28 @@ func (f *frameScanner) header(line []byte) {
 			f.keeping = f.keepWhole || first && line[0] == '!' || f.keepWord && len(f.text) == 0
 		}
 	case '*', '~', '>':
-		f.valuesLeft += max(f.number(line), 0) - 1
+		f.unreadable = f.unreadable || line[0] == '>' && !first // no message is inside of another value
+		f.open(f.number(line), first)
 	case '%':
 		n := f.number(line)
 		f.unreadable = f.unreadable || n < 0 // there is no null of this kind
-		f.valuesLeft += 2*max(n, 0) - 1
+		f.open(2*n, first)
 	default: // attributes and streams among them, which no server sends unasked
 		f.unreadable = true
 	}
-	f.unreadable = f.unreadable || f.valuesLeft > maxValues
+}
+
+// open begins an array of n values, or of none if n is negative.
+func (f *frameScanner) open(n int64, first bool) { //nolint:revive // a fact about the array
+	f.valuesLeft--
+	if first {
+		f.size, f.depth = n, 0
+	}
+	if f.unreadable = f.unreadable || f.depth == maxDepth || f.valuesLeft+n > maxValues; !f.unreadable {
+		f.ends[f.depth] = int32(f.valuesLeft) //nolint:gosec // at most maxValues
+		f.depth++
+		f.valuesLeft += max(n, 0)
+	}
 }
 
 // number returns the number in a line: -1 or more.

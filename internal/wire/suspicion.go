@@ -72,3 +72,8 @@ func movedTo(words string) string {
 	}
 	return ""
 }
+
+// isBrokenRedirection reports whether a refusal begins as a redirection and names no address. The client panics at it.
+func isBrokenRedirection(words string) bool {
+	return (strings.HasPrefix(words, "MOVED") || strings.HasPrefix(words, "ASK")) && strings.Count(words, " ") < 2
+}

@@ -69,6 +69,7 @@ func TestFramesEndWhereTheyEnd(t *testing.T) {
 		"+OK\r\n", ":1\r\n", "$-1\r\n", "*-1\r\n", "$0\r\n\r\n", "$7\r\na\r\n-b\r\n\r\n", "*0\r\n", "*2\r\n*1\r\n:1\r\n$1\r\na\r\n",
 		"%2\r\n+a\r\n:1\r\n+b\r\n*2\r\n,1.5\r\n#t\r\n", ">3\r\n+message\r\n$1\r\na\r\n$9\r\n-READONLY\r\n", "_\r\n", "~1\r\n(12\r\n",
 		"*6\r\n$7\r\nEVALSHA\r\n$2\r\n$3\r\n$-1\r\n$0\r\n\r\n$4\r\n\r\n$1\r\n$11\r\n-READONLY a\r\n", "-READONLY no\r\n", "!8\r\nREADONLY\r\n", "=6\r\ntxt:ab\r\n",
+		strings.Repeat("*1\r\n", maxDepth) + ":1\r\n", "*200\r\n" + strings.Repeat("*1\r\n%1\r\n+a\r\n:1\r\n", 200), "*2\r\n*-1\r\n*0\r\n",
 	}
 	stream := strings.Join(values, "")
 	for size := range len(stream) {
