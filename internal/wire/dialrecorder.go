@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/redis/rueidis"
 
@@ -73,18 +74,20 @@ func (r *DialRecorder) add(a *dialAttempt) {
 	}
 }
 
-// recordedConn is a connection whose first bytes are recorded. One goroutine of the client reads from it.
+// recordedConn is a connection whose first bytes are recorded. One goroutine of the client reads from it, and one writes.
 type recordedConn struct {
 	net.Conn
 
 	attempt *dialAttempt
-	full    bool // nothing more is recorded; only the reader uses it
+	said    atomic.Bool // the host has said something, so what the client writes is not recorded any more
+	full    bool        // nothing more is recorded; only the reader uses it
 }
 
 // Read implements net.Conn.
 func (c *recordedConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if !c.full {
+		c.said.Store(n > 0 || c.said.Load())
 		a := c.attempt
 		a.mu.Lock()
 		a.mu.first = append(a.mu.first, b[:min(n, maxFirst-len(a.mu.first))]...)
@@ -97,12 +100,11 @@ func (c *recordedConn) Read(b []byte) (int, error) {
 
 // Write implements net.Conn.
 func (c *recordedConn) Write(b []byte) (int, error) {
-	a := c.attempt
-	a.mu.Lock()
-	if len(a.mu.first) == 0 {
+	if a := c.attempt; !c.said.Load() {
+		a.mu.Lock()
 		a.mu.written.noteWritten(b)
+		a.mu.Unlock()
 	}
-	a.mu.Unlock()
 	return c.Conn.Write(b)
 }
 
