@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -263,18 +264,22 @@ func TestCloseClosesTheClientThatItDialled(t *testing.T) {
 	redistest.Await(t, "the end of what was dialled", func() bool { return others() == 0 })
 }
 
-// What serves the session's connections ends after them, also if another function panics.
+// What serves the session's connections ends after them, also if another function panics, ends its goroutine, or has not returned.
 func TestCloseCallsWhatWithOnCloseNames(t *testing.T) {
 	t.Parallel()
-	var calls []string
-	call := func(name string) signalbox.SessionOption {
-		return signalbox.WithOnClose(func() { calls = append(calls, name) })
+	var calls [2]atomic.Int32
+	second := make(chan struct{})
+	options := []signalbox.SessionOption{signalbox.WithLogger(slog.New(slog.DiscardHandler))}
+	for _, f := range []func(){
+		func() { calls[0].Add(1); <-second }, func() { panic("at the disco") }, runtime.Goexit, nil, func() { calls[1].Add(1); close(second) },
+	} {
+		options = append(options, signalbox.WithOnClose(f))
 	}
-	quiet := signalbox.WithLogger(slog.New(slog.DiscardHandler))
-	s, err := signalbox.Dial(t.Context(), redistest.Start(t).URL(), quiet, call("a"), signalbox.WithOnClose(func() { panic("at the disco") }), signalbox.WithOnClose(nil), call("b"))
+	s, err := signalbox.Dial(t.Context(), redistest.Start(t).URL(), options...)
 	require.NoError(t, err)
-	require.Empty(t, calls)
+	require.Zero(t, calls[0].Load()+calls[1].Load())
 	require.NoError(t, s.Close(t.Context()))
 	require.NoError(t, s.Close(t.Context()))
-	require.Equal(t, []string{"a", "b"}, calls)
+	redistest.Receive(t, "the call of the second", second)
+	require.Equal(t, [2]int32{1, 1}, [2]int32{calls[0].Load(), calls[1].Load()})
 }

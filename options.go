@@ -39,7 +39,8 @@ func WithCloseGrace(d time.Duration) SessionOption {
 }
 
 // WithOnClose lets Close call f once, when the session's connections are closed: to end what serves them, such as a source of
-// credentials. If the server is away, Close may return before. A panic of f is logged.
+// credentials. If the server is away, Close may return before. A panic of f is logged. Functions of several such options are called
+// at the same time.
 func WithOnClose(f func()) SessionOption {
 	return func(s *session.Settings) {
 		if f != nil {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
@@ -162,9 +163,11 @@ func (s *Session) awaitReleases(ctx context.Context, drained <-chan struct{}) {
 		if s.owned {
 			s.client.Close()
 		}
+		var functions sync.WaitGroup // of guests, of which none waits for another
 		for _, f := range s.Settings.OnClose {
-			s.callOnClose(f)
+			functions.Go(func() { s.callOnClose(f) })
 		}
+		functions.Wait()
 	}()
 	select {
 	case <-ended:
