@@ -604,6 +604,7 @@ func TestASubscribedConnectionEndsAtWhatIsNoReply(t *testing.T) {
 		"A second confirmation":        {both + confirm("subscribe", "c"), left, pong, false, true},
 		"A confirmation in a PING":     {both, left, confirm("ssubscribe", "c"), false, true},
 		"Queued":                       {"+QUEUED\r\n", left, pong, false, true},
+		"Leaving is queued":            {both, "+QUEUED\r\n", pong, false, true},
 		"Leaving is refused, no pong":  {both, refused, "+OK\r\n", false, true},
 		"Leaving is refused, no reply": {both, refused + "+OK\r\n", pong, false, true},
 	} {

@@ -82,6 +82,7 @@ func (c *conn) countReplyLocked() (isReply, expected bool) {
 	}
 	// In RESP2 a message has the form of a reply.
 	isMessage := f.kind == '>' || f.kind == '*' && f.size > 0 && c.mu.subscribed && string(word) != "pong" && c.speaksRESP2Locked()
+	isQueued := due != nil && string(word) == "QUEUED" // as inside of MULTI
 	isConfirmation := isMessage && bytes.HasSuffix(word, []byte("subscribe"))
 	switch {
 	case isConfirmation && c.mu.confirmations > 0:
@@ -93,10 +94,10 @@ func (c *conn) countReplyLocked() (isReply, expected bool) {
 	case isMessage:
 		return false, true
 	case channels == 0 && !isPong(f.kind, string(word)):
-		expected, due.refused = !due.refused, true
+		expected, due.refused = !due.refused && !isQueued, true
 		return false, expected
 	default:
-		isReply, expected = true, !(channels > 0 && string(word) == "QUEUED")
+		isReply, expected = true, !isQueued
 	}
 	if due != nil {
 		c.mu.subscriptions = c.mu.subscriptions[1:]
