@@ -17,6 +17,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/goredis"
 	"github.com/signalbox-go/signalbox/internal/testing/dialtest"
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
 // The settings that are combined, and their values.
@@ -119,6 +120,38 @@ func TestASessionConnectsAsGoRedisDoes(t *testing.T) {
 	t.Log(len(rows), "cases")
 }
 
+// No later connection writes in the clear what the first one wrote over TLS: after an end, a redirection, a failover, and for messages.
+func TestNoLaterConnectionIsInTheClear(t *testing.T) {
+	t.Parallel()
+	redistest.Slow(t, "connections end and are made anew for a while")
+	moved := make(chan int, 1)
+	moved <- 0
+	t.Run("rows", func(t *testing.T) {
+		for _, row := range values.Pairs(func(row []int) bool {
+			s := setting(row)
+			return s.exists() && !s.isRefused() && !s.is(security, "plain")
+		}) {
+			t.Run(values.Name(row), func(t *testing.T) {
+				t.Parallel()
+				server := dialtest.StartServer(t)
+				server.Restless = true
+				_, _, err := setting(row).runAt(server, func(u universal) error {
+					session, err := u.dial(t.Context())
+					if err == nil {
+						dialtest.Use(session)
+					}
+					return err
+				})
+				require.NoError(t, err)
+				words, n := server.Clear()
+				require.Empty(t, words)
+				moved <- n + <-moved
+			})
+		}
+	})
+	require.Greater(t, <-moved, 10)
+}
+
 // universal are the options of a setting. They are written as redis.UniversalOptions.
 type universal struct {
 	*redis.UniversalOptions
@@ -128,7 +161,15 @@ type universal struct {
 // run connects with the settings, and returns the greetings, and what a dialer of the service was asked for.
 func (s setting) run(t *testing.T, use func(universal) error) (greetings []dialtest.Greeting, dials []string, err error) {
 	t.Helper()
-	server := dialtest.StartServer(t)
+	greetings, dials, err = s.runAt(dialtest.StartServer(t), use)
+	for i := range greetings {
+		require.Equal(t, greetings[i].Password == "", greetings[i].User == "", greetings)
+	}
+	return greetings, dials, err
+}
+
+// runAt is run at a server.
+func (s setting) runAt(server *dialtest.Server, use func(universal) error) (greetings []dialtest.Greeting, dials []string, err error) {
 	server.Cluster = s.is(kind, "cluster")
 	o := &redis.UniversalOptions{
 		ClientName: "shop", MaxRetries: -1, DialerRetries: 1, MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
@@ -155,11 +196,7 @@ func (s setting) run(t *testing.T, use func(universal) error) (greetings []dialt
 	o.Dialer = s.dialer(server, dialed.Note)
 	s.setCredentials(o)
 	err = use(universal{o, s})
-	greetings = server.Written()
-	for i := range greetings {
-		require.Equal(t, greetings[i].Password == "", greetings[i].User == "", greetings)
-	}
-	return greetings, dialed.Found(), err
+	return server.Written(), dialed.Found(), err
 }
 
 // dialer returns the Dialer of a setting, which passes what it is asked for to note.

@@ -7,13 +7,16 @@ import (
 	"crypto/tls"
 	"net"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/valkey-io/valkey-go"
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/testing/dialtest"
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/valkeygo"
 )
 
@@ -139,10 +142,54 @@ func TestASessionConnectsAsValkeyGoDoes(t *testing.T) {
 	t.Log(len(rows), "cases")
 }
 
+// See the test of the same name of module goredis. Connections are replaced by their age, too.
+func TestNoLaterConnectionIsInTheClear(t *testing.T) {
+	t.Parallel()
+	redistest.Slow(t, "connections end and are made anew for a while")
+	moved := make(chan int, 1)
+	moved <- 0
+	t.Run("rows", func(t *testing.T) {
+		for _, row := range values.Pairs(func(row []int) bool {
+			s := setting(row)
+			return !(s.is(kind, "cluster") && s.is(database, "3")) && !s.isPlain() && !s.isSecretPlain() && !s.is(security, "plain")
+		}) {
+			t.Run(values.Name(row), func(t *testing.T) {
+				t.Parallel()
+				server := dialtest.StartServer(t)
+				server.Restless = true
+				s := setting(row)
+				_, _, err := s.runAt(server, func(o valkey.ClientOption) error {
+					o.ConnLifetime = 100 * time.Millisecond
+					session, err := valkeygo.Dial(t.Context(), o)
+					if err == nil {
+						dialtest.Use(session)
+					}
+					return err
+				})
+				require.NoError(t, err)
+				words, n := server.Clear()
+				if s.is(security, "TLS") || !s.isSentinel() {
+					require.Empty(t, words)
+				}
+				for _, secret := range []string{"teller", "right", "another", "wrong", "wright", "shop"} {
+					require.NotContains(t, words, secret)
+				}
+				require.NotContains(t, strings.Join(words, " "), dialtest.Name)
+				moved <- n + <-moved
+			})
+		}
+	})
+	require.Greater(t, <-moved, 10)
+}
+
 // run connects with the settings, and returns the greetings, and what a dialer of the service was asked for.
 func (s setting) run(t *testing.T, use func(valkey.ClientOption) error) (greetings []dialtest.Greeting, dials []string, err error) {
 	t.Helper()
-	server := dialtest.StartServer(t)
+	return s.runAt(dialtest.StartServer(t), use)
+}
+
+// runAt is run at a server.
+func (s setting) runAt(server *dialtest.Server, use func(valkey.ClientOption) error) (greetings []dialtest.Greeting, dials []string, err error) {
 	server.Cluster = s.is(kind, "cluster")
 	o := valkey.ClientOption{
 		ClientName: "shop", DisableCache: true, InitAddress: []string{server.Addr(dialtest.ToServer)}, ForceSingleClient: s.is(kind, "forced"),

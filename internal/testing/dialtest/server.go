@@ -34,6 +34,9 @@ type Greeting struct {
 // server. It accepts every password, and speaks TLS with those that begin so.
 type Server struct {
 	Cluster bool // whether it is one; set it before clients connect
+	// Restless lets it end connections at scripts, and lead clients to another listener: by redirections, as a node of the cluster, and
+	// as the primary that the sentinel names. Set it before clients connect.
+	Restless bool
 
 	certificate tls.Certificate
 	roots       *x509.CertPool
@@ -44,6 +47,9 @@ type Server struct {
 		sync.Mutex
 		open      int // the number of connections
 		greetings map[Greeting]bool
+		replies   int      // how many of a restless server may lead elsewhere
+		moved     int      // the connections to the other listener
+		clear     []string // the words that were written without TLS
 	}
 }
 
@@ -52,6 +58,7 @@ const (
 	ToServer   = "server"
 	ToSentinel = "sentinel"
 	toSocket   = "socket"
+	toMoved    = "moved"
 )
 
 // StartServer runs a Server until the test ends.
@@ -63,7 +70,7 @@ func StartServer(tb testing.TB) *Server {
 	s.roots.AddCert(signed.Certificate())
 	s.ended, s.mu.greetings = sync.NewCond(&s.mu), make(map[Greeting]bool)
 	for to, at := range map[string][2]string{
-		ToServer: {"tcp", ":0"}, ToSentinel: {"tcp", "127.0.0.1:0"}, toSocket: {"unix", filepath.Join(tb.TempDir(), "s")},
+		ToServer: {"tcp", ":0"}, ToSentinel: {"tcp", "127.0.0.1:0"}, toMoved: {"tcp", "127.0.0.1:0"}, toSocket: {"unix", filepath.Join(tb.TempDir(), "s")},
 	} {
 		listener, err := net.Listen(at[0], at[1])
 		if err != nil {
@@ -146,6 +153,15 @@ func (s *Server) Written() []Greeting {
 	return found
 }
 
+// Clear returns the words that were written without TLS, and how many connections a restless server has led to its other listener. It
+// waits until all connections have ended.
+func (s *Server) Clear() (words []string, moved int) {
+	s.Written()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.mu.clear), s.mu.moved
+}
+
 // accept ends with the listener.
 func (s *Server) accept(listener net.Listener, to string) {
 	for {
@@ -179,6 +195,12 @@ func (f firstByte) Read(b []byte) (int, error) { return f.reader.Read(b) }
 func (s *Server) serve(c net.Conn, to string) {
 	defer func() { _ = c.Close() }()
 	g := Greeting{To: to, Network: "tcp6", Protocol: 2}
+	if to == toMoved {
+		g.To = ToServer
+		s.mu.Lock()
+		s.mu.moved++
+		s.mu.Unlock()
+	}
 	if to == toSocket {
 		g.To, g.Network = ToServer, "unix"
 	} else if at, ok := c.LocalAddr().(*net.TCPAddr); ok && at.IP.To4() != nil {
@@ -208,7 +230,13 @@ func (s *Server) serve(c net.Conn, to string) {
 		if err != nil {
 			return
 		}
-		if _, err = io.WriteString(c, s.reply(words, &g)); err != nil {
+		if !g.TLS {
+			s.mu.Lock()
+			s.mu.clear = append(s.mu.clear, words...)
+			s.mu.Unlock()
+		}
+		reply := s.reply(words, &g)
+		if _, err = io.WriteString(c, reply); err != nil || reply == "" {
 			return
 		}
 	}
@@ -251,6 +279,22 @@ func (g *Greeting) note(words []string) bool {
 // reply returns the reply to a request.
 func (s *Server) reply(words []string, g *Greeting) string {
 	_, port, _ := net.SplitHostPort(s.addrs[ToServer])
+	if s.Restless && slices.Contains([]string{"EVAL", "EVALSHA", "CLUSTER", "SENTINEL"}, words[0]) {
+		s.mu.Lock()
+		s.mu.replies++
+		turn := s.mu.replies
+		s.mu.Unlock()
+		if turn > 4 && turn%2 == 0 { // the first calls are those of the dial
+			_, port, _ = net.SplitHostPort(s.addrs[toMoved])
+		}
+		switch {
+		case turn <= 4 || words[0][0] != 'E':
+		case turn%3 == 0:
+			return ""
+		case turn%3 == 1 && s.Cluster:
+			return "-MOVED 0 127.0.0.1:" + port + "\r\n"
+		}
+	}
 	switch command := strings.ToUpper(words[0]); command {
 	case "HELLO":
 		begin := "*10\r\n"
