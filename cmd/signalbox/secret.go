@@ -106,7 +106,10 @@ func (f *secretFile) credentials(user string) func(rueidis.AuthCredentialsContex
 	}
 }
 
-var errEmptySecret = errors.New("the file is empty")
+var (
+	errEmptySecret = errors.New("the file is empty")
+	errNoText      = errors.New("its first line has a byte-order mark or a zero byte: write it in UTF-8 without a mark")
+)
 
 // firstLine returns the first line of a file, and whether the file can be read again. It calls isPipe before it reads a file that cannot.
 func firstLine(path string, isPipe func()) (line string, regular bool, err error) {
@@ -126,8 +129,11 @@ func firstLine(path string, isPipe func()) (line string, regular bool, err error
 	}
 	line, _, _ = strings.Cut(string(text), "\n")
 	line = strings.TrimSuffix(line, "\r")
-	if line == "" {
+	switch {
+	case line == "":
 		return "", regular, errEmptySecret
+	case strings.HasPrefix(line, "\ufeff"), strings.Contains(line, "\x00"): // as editors of Windows write it
+		return "", regular, errNoText
 	}
 	return line, regular, nil
 }

@@ -42,6 +42,9 @@ func TestSecretFileKeepsTheLastGoodSecret(t *testing.T) {
 		{func() error { return os.Mkdir(path, 0o700) }, "fourth", "is a directory"},
 		{func() error { return syscall.Rmdir(path) }, "fourth", "no such file"},
 		{write("fifth"), "fifth", "can be read again"},
+		{write("\ufeffsixth"), "fifth", "a byte-order mark or a zero byte"},
+		{write("\xff\xfes\x00i\x00x\x00t\x00h\x00"), "fifth", ""}, // UTF-16
+		{write("sixth"), "sixth", "can be read again"},
 	} {
 		require.NoError(t, c.change())
 		for range 2 {
