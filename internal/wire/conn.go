@@ -50,18 +50,18 @@ type conn struct {
 		sync.Mutex
 		requests, replies         frameScanner
 		sent, received            uint64
-		helloAt                   uint64         // the number of the last HELLO among the requests
-		accepted                  bool           // the server has replied something other than a refusal
-		unused                    bool           // the client gave it up before its first request
-		clusterMember             bool           // the server is a member of a cluster, where addresses mean one server each
-		clusterPrimary            bool           // the server was a primary of it, by the last HELLO
-		helloRead                 time.Time      // when the reply to the last HELLO was read
-		redirects                 bool           // the server redirected as such a primary, so connecting anew is of no use to a client of one server
-		pinned                    bool           // the connection has a state at the server: age does not end it
-		subscribed                bool           // the connection has subscriptions
-		subscriptions             []subscription // the requests for them that wait for a reply
-		confirmations             int64          // the confirmations to come behind the first one of a request
-		endCounted                bool           // the end was recorded as an event
+		helloAt                   uint64           // the number of the last HELLO among the requests
+		accepted                  bool             // the server has replied something other than a refusal
+		unused                    bool             // the client gave it up before its first request
+		clusterMember             bool             // the server is a member of a cluster, where addresses mean one server each
+		clusterPrimary            bool             // the server was a primary of it, by the last HELLO
+		helloRead                 time.Time        // when the reply to the last HELLO was read
+		redirects                 bool             // the server redirected as such a primary, so connecting anew is of no use to a client of one server
+		pinned                    bool             // the connection has a state at the server: age does not end it
+		subscribed                bool             // the connection has subscriptions
+		special                   []specialRequest // those that wait for a reply
+		confirmations             int64            // the confirmations to come behind the first one of a request
+		endCounted                bool             // the end was recorded as an event
 		draining                  bool
 		given                     rueidis.AuthCredentials // the credentials that the program's function returned last, for this connection
 		awaitsLogin               bool                    // the client sends these next, in an AUTH

@@ -578,6 +578,29 @@ func TestWhatIsNoReplyEndsItsConnection(t *testing.T) {
 	}
 }
 
+// The client reads the first values of some replies without looking whether they are there.
+func TestShortRepliesToTheClientsOwnQuestionsEndTheirConnection(t *testing.T) {
+	t.Parallel()
+	for request, odd := range map[string]string{"ROLE": "*0\r\n", "SENTINEL GET-MASTER-ADDR-BY-NAME main": "*1\r\n$1\r\na\r\n"} {
+		synctest.Test(t, func(t *testing.T) {
+			reply := odd
+			f := &fakeServer{reply: func(request string) string {
+				if strings.Contains(request, "ROLE") || strings.Contains(request, "SENTINEL") {
+					return reply
+				}
+				return welcomes(request)
+			}}
+			client := f.client(t, func(o *rueidis.ClientOption) { o.DisableRetry = true })
+			defer client.Close()
+			ask := client.B().Arbitrary(strings.Fields(request)...).Build().Pin()
+			require.ErrorContains(t, client.Do(t.Context(), ask).Error(), "no reply to what it was asked", request)
+			for _, reply = range []string{"*-1\r\n", "*2\r\n$1\r\na\r\n$1\r\nb\r\n", "-ERR a\r\n"} {
+				require.NotContains(t, fmt.Sprint(client.Do(t.Context(), ask).Error()), "no reply to what it was asked")
+			}
+		})
+	}
+}
+
 // What a server says on a connection with subscriptions ends it if the client would panic at it, and only then.
 func TestASubscribedConnectionEndsAtWhatIsNoReply(t *testing.T) {
 	t.Parallel()

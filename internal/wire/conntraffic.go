@@ -16,16 +16,17 @@ func (c *conn) countRequestsLocked(b []byte) {
 		if !f.insideValue() {
 			c.mu.sent++
 		}
+		request := b
 		var ended bool
 		if b, ended = f.next(b); !ended {
 			return
 		}
-		c.noteRequestLocked(bytes.TrimSpace(f.text))
+		c.noteRequestLocked(bytes.TrimSpace(f.text), request[:len(request)-len(b)])
 	}
 }
 
 // noteRequestLocked records what the first word of a request says about the connection.
-func (c *conn) noteRequestLocked(word []byte) {
+func (c *conn) noteRequestLocked(word, request []byte) {
 	is := func(known string) bool { return len(word) == len(known) && strings.EqualFold(string(word), known) }
 	c.mu.greeting.noteRequest(is)
 	if !is("PING") {
@@ -38,11 +39,15 @@ func (c *conn) noteRequestLocked(word []byte) {
 		c.mu.replies.keepWhole = c.mu.helloAt == c.mu.received+1 && !c.mu.replies.insideValue()
 	case is("SUBSCRIBE"), is("PSUBSCRIBE"), is("SSUBSCRIBE"):
 		c.mu.subscribed, c.mu.pinned = true, true
-		c.mu.subscriptions = append(c.mu.subscriptions, subscription{number: c.mu.sent, channels: c.mu.requests.size - 1})
+		c.mu.special = append(c.mu.special, specialRequest{number: c.mu.sent, channels: c.mu.requests.size - 1})
 	case is("UNSUBSCRIBE"), is("PUNSUBSCRIBE"), is("SUNSUBSCRIBE"):
 		c.mu.subscribed, c.mu.pinned = true, true
-		c.mu.subscriptions = append(c.mu.subscriptions, subscription{number: c.mu.sent})
+		c.mu.special = append(c.mu.special, specialRequest{number: c.mu.sent})
 		c.mu.sent--
+	case is("ROLE"):
+		c.mu.special = append(c.mu.special, specialRequest{number: c.mu.sent, channels: -1, least: 1})
+	case is("SENTINEL") && bytes.Contains(request, []byte("GET-MASTER-ADDR-BY-NAME")):
+		c.mu.special = append(c.mu.special, specialRequest{number: c.mu.sent, channels: -1, least: 2})
 	case is("MONITOR"):
 		c.mu.subscribed, c.mu.pinned = true, true
 	case is("WATCH"), is("MULTI"):
@@ -62,11 +67,12 @@ func (c *conn) noteRequestLocked(word []byte) {
 // is mistaken. Nothing that it says can be believed, and the client panics at it.
 var errNoReply = errors.New("what the server says is no reply to what it was asked: another program is at the address, or a proxy that is broken")
 
-// subscription is a request whose reply is not one value: SUBSCRIBE and those like it, and UNSUBSCRIBE with the PING that the client sends
-// behind it, and counts as one request with it.
-type subscription struct {
+// specialRequest is a request whose reply the client does not take as it comes. Mostly that is not one value: of SUBSCRIBE and those like
+// it, and of UNSUBSCRIBE with the PING that the client sends behind it, and counts as one request with it.
+type specialRequest struct {
 	number   uint64 // its number among the requests
-	channels int64  // the channels that the server confirms; 0 for UNSUBSCRIBE, whose confirmations the client ignores
+	channels int64  // the channels that the server confirms; 0 for UNSUBSCRIBE, whose confirmations the client ignores; -1 for others
+	least    int64  // how many values of an array the client reads without looking
 	refused  bool   // the UNSUBSCRIBE was refused, so that its PING has a reply of its own
 }
 
@@ -74,15 +80,15 @@ type subscription struct {
 // would panic at it: more values came than requests were sent, or a confirmation that is not due.
 func (c *conn) countReplyLocked() (isReply, expected bool) {
 	f, word := &c.mu.replies, bytes.TrimSpace(c.mu.replies.text)
-	var due *subscription
+	var due *specialRequest
 	channels := int64(-1) // of the request that is due
-	if len(c.mu.subscriptions) > 0 && c.mu.subscriptions[0].number == c.mu.received+1 {
-		due = &c.mu.subscriptions[0]
+	if len(c.mu.special) > 0 && c.mu.special[0].number == c.mu.received+1 {
+		due = &c.mu.special[0]
 		channels = due.channels
 	}
 	// In RESP2 a message has the form of a reply.
 	isMessage := f.kind == '>' || f.kind == '*' && f.size > 0 && c.mu.subscribed && string(word) != "pong" && c.speaksRESP2Locked()
-	isQueued := due != nil && string(word) == "QUEUED" // as inside of MULTI
+	isQueued := channels >= 0 && string(word) == "QUEUED" // as inside of MULTI
 	isConfirmation := isMessage && bytes.HasSuffix(word, []byte("subscribe"))
 	switch {
 	case isConfirmation && c.mu.confirmations > 0:
@@ -97,10 +103,11 @@ func (c *conn) countReplyLocked() (isReply, expected bool) {
 		expected, due.refused = !due.refused && !isQueued, true
 		return false, expected
 	default:
-		isReply, expected = true, !isQueued
+		isShort := due != nil && (f.kind == '*' || f.kind == '~') && f.size >= 0 && f.size < due.least
+		isReply, expected = true, !isQueued && !isShort
 	}
 	if due != nil {
-		c.mu.subscriptions = c.mu.subscriptions[1:]
+		c.mu.special = c.mu.special[1:]
 	}
 	c.mu.received++
 	return isReply, expected && (c.mu.received <= c.mu.sent || c.mu.requests.unreadable)
