@@ -61,6 +61,7 @@ const (
 type serverState struct {
 	vote // not written once the ballot is closed
 
+	fenceErr error // why the server did not keep the token
 	phase    callPhase
 	lateVote vote          // the vote that came while the release was under way; the release handles it
 	whenGone chan struct{} // closed when phase becomes ended; nil if no ballot waits for that
@@ -281,7 +282,7 @@ func (b *ballot) fence(ctx context.Context, last wire.Stamp) (wire.Stamp, error)
 		return last, nil
 	}
 	token := last + 1
-	kept := make(chan error, len(l.members))
+	kept := make(chan bool, len(l.members))
 	runAll(l.members, func(i int, m *session.Session) { //nolint:contextcheck // its time is its own
 		patience := m.Patient(replyWithin(l.base.Terms.Life()))
 		defer patience.End()
@@ -290,26 +291,22 @@ func (b *ballot) fence(ctx context.Context, last wire.Stamp) (wire.Stamp, error)
 			Keys:   []string{l.keys[0], l.keys[2]},
 			Args:   []string{b.hold(i), token.Text()},
 		})
-		if err == nil && reply.Code() == wire.NotDone {
-			err = errNoQuorum
-		}
-		kept <- l.withNumber(i, err)
+		b.mu.Lock()
+		b.mu.servers[i].fenceErr = err
+		b.mu.Unlock()
+		kept <- err == nil && reply.Code() != wire.NotDone
 	})
 	count := tally{n: len(l.members)}
-	var failures []error
 	for count.verdict() == open {
 		select {
-		case err := <-kept:
-			count.add(err == nil)
-			if err != nil && !errors.Is(err, errNoQuorum) {
-				failures = append(failures, err)
-			}
+		case isKept := <-kept:
+			count.add(isKept)
 		case <-ctx.Done():
 			return 0, errs.Ended(ctx)
 		}
 	}
 	if count.verdict() == failed {
-		return 0, errs.Join(append(failures, errNoQuorum)...)
+		return 0, errNoQuorum
 	}
 	return token, nil
 }

@@ -232,6 +232,9 @@ func (b *ballot) summary(previous string) summary {
 	rivals := make(map[string]struct{})
 	for i := range b.mu.servers {
 		v := b.mu.servers[i].vote
+		if err := b.mu.servers[i].fenceErr; err != nil {
+			v = vote{result: refused, err: err} // without its token the hold there is none
+		}
 		switch {
 		case v.result == granted:
 			s.granted++

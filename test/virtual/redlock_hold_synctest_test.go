@@ -3,7 +3,9 @@
 package virtual_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -258,4 +260,47 @@ func TestRedlock_AfterUse_NothingIsSent(t *testing.T) {
 		time.Sleep(time.Hour)
 		require.Zero(t, sent.Load())
 	})
+}
+
+// P9, P10: a key of a quorum that another program uses ends a call at once, with the server's words, if it is at a majority of the
+// servers; at fewer it is no hindrance. It is left as it is, and when it is gone the lock serves.
+func TestRedlock_ForeignKeyOfAMajority_EndsACallAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, key := range []string{locktest.Key("a"), locktest.Keys("a").Fence(), "sb:epoch"} {
+		for bad := 1; bad <= 2; bad++ {
+			for name, call := range map[string]func(mu *redlock.Lock, ctx context.Context) (signalbox.Lease, error){"Lock": (*redlock.Lock).Lock, "TryLock": (*redlock.Lock).TryLock} {
+				t.Run(fmt.Sprint(key, bad, name), func(t *testing.T) {
+					t.Parallel()
+					readyBubble(t, 3, func(r *redlockServers) {
+						mu, _ := r.lock(redlock.Fenced())
+						var ready []backup
+						for _, f := range r.servers[:bad] {
+							ready = append(ready, backupOf(r.T, f.redis))
+							f.redis.Del(key)
+							_, err := f.redis.RPush(key, "x")
+							require.NoError(r, err)
+						}
+						ctx, cancel := context.WithTimeout(r.Context(), time.Second)
+						defer cancel()
+						lease, err := call(mu, ctx)
+						require.NoError(r, ctx.Err(), "it waited")
+						if bad == 1 {
+							require.NoError(r, err)
+							require.NoError(r, lease.Unlock())
+							return
+						}
+						require.ErrorContains(r, err, "WRONGTYPE")
+						for i, f := range r.servers[:bad] {
+							list, err := f.redis.List(key)
+							require.NoError(r, err)
+							require.Equal(r, []string{"x"}, list)
+							ready[i].restore(r.T, f.redis)
+						}
+						time.Sleep(time.Second)
+						require.NoError(r, r.mustLock(mu).Unlock())
+					})
+				})
+			}
+		}
+	}
 }
