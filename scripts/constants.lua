@@ -68,6 +68,7 @@ local MIN_GRANT_US = 1000000 -- the shortest hold that is granted to a ticket
 local EPOCH_CHECK_US = 2000 -- no server ends, starts and loads its data within this
 
 -- Tokens.
+local FIRST_SECOND = '1735689600' -- tokens count from 2025-01-01
 local TOKEN_BLOCK = 256 -- the microseconds of tokens that belong to one hold of a lock
 local MAX_BLOCK = 1024 -- the same of permits, at the most
 local AHEAD_STEP_US = 20000 -- a block is a quarter as long for each of these ahead of the clock
@@ -99,6 +100,7 @@ local NEVER_MS = 922337203685477 -- a permit that ends later has no end
 
 -- Units.
 local US_PER_MS = 1000
+local SECOND_DIGITS = 10 -- the first digits of a stamp are seconds
 local MS_DIGITS = 13 -- the first digits of a stamp are milliseconds
 local BYTE = 256
 

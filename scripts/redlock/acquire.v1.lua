@@ -30,9 +30,8 @@ local holder, epoch, fence = KEYS[1], KEYS[2], KEYS[3]
 local hold, ttl_ms, not_after, waiter, greatest_us = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 assert(string.find(ttl_ms .. ' ' .. greatest_us, '^[1-9]%d* %d+$') and ttl_ms + greatest_us < MAX_NUMBER, 'bad argument')
 
--- A stamp is 16 digits: the server's microseconds since 1970. Equal lengths compare as texts.
-local time = redis.call('TIME')
-local now = time[1] .. string.sub('00000' .. time[2], -6)
+-- include queue/now
+
 if now > not_after then
   return {-1, now}
 end

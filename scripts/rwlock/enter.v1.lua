@@ -78,7 +78,7 @@ end
 if waiting == 0 and not made then
   write_hold(own, full, mode == 'r' and 3 or 1, 'phase')
   return {1, floor, now}
-elseif waiting == 0 and mode == 'r' and phase ~= '1' then
+elseif waiting == 0 and mode == 'r' and phase and phase ~= '1' then
   write_hold(own, full, 0, 'phase', 0, 'queue')
   return {1, floor, now}
 end

@@ -32,8 +32,8 @@ local own, may_create, life_us = hold, false, 0
 -- Without the mark no session waits, and what is free is for the next that comes. Holds that have
 -- ended are removed by the next enter that finds too few free.
 local no_tickets = false
-if certain == '1' and scores[7] and scores[4] and scores[6] ~= '1' then
-  local left = tonumber(scores[3] or 0) - tonumber(string.sub(hold, ID_LENGTH + 1, WEIGHT_END))
+if certain == '1' and scores[7] and scores[3] and scores[4] and scores[6] ~= '1' then
+  local left = tonumber(scores[3]) - tonumber(string.sub(hold, ID_LENGTH + 1, WEIGHT_END))
   redis.call('ZREM', holder, hold)
   redis.call('ZADD', holder, left, 'used')
   local ms = math.max(tonumber(keep_ms), tonumber(scores[5] or 0))
@@ -55,8 +55,13 @@ end
 local had = made and redis.call('ZREM', holder, hold) or 0
 if had == 1 then
   deduct({hold})
-elseif redis.call('ZREM', queue, string.sub(hold, 1, WEIGHT_END)) == 0 then
-  return {0, now}
+else
+  if made then
+    count_holds(ENDED_PAGE)
+  end
+  if redis.call('ZREM', queue, string.sub(hold, 1, WEIGHT_END)) == 0 and used == (counted or 0) then
+    return {0, now}
+  end
 end
 if other or not capacity then
   return {2, now, '', 0}

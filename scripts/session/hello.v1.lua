@@ -12,8 +12,7 @@
 -- cost     O(1)
 local _any = KEYS[1]
 
-local time = redis.call('TIME')
-local now = time[1] .. string.sub('00000' .. time[2], -6)
+-- include queue/now
 
 -- By pcall: the right to INFO is one that a user can do without.
 local info = redis.pcall('INFO', 'memory')

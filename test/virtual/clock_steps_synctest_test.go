@@ -147,3 +147,52 @@ func TestAStepOfTheServersClockCostsOneLease(t *testing.T) {
 		}
 	}
 }
+
+// P1, P3: while the server's clock is before tokens count, calls say so: a waiter within two polls, and a session at its first
+// contact. When the clock is right again, so are the calls.
+func TestAClockBeforeTokensCountIsNamed(t *testing.T) {
+	t.Parallel()
+	for name, take := range takings() {
+		for _, year := range []int{1970, 1974, 2000, 2024} {
+			t.Run(fmt.Sprint(name, year), func(t *testing.T) {
+				t.Parallel()
+				bubble(t, func(f *fixture) {
+					var ahead atomic.Int64
+					f.skewed(func() time.Duration { return time.Duration(ahead.Load()) })
+					had := take
+					if name == locktest.Reader().Name {
+						had = takings()[locktest.Writer().Name] // readers share
+					}
+					holder, _, end := f.session(f.T)
+					defer end()
+					release, err := had(f.Context(), holder)
+					require.NoError(f, err)
+					next, _, endNext := f.session(f.T)
+					defer endNext()
+					waiting := locktest.LaterWith(f.Context(), func(ctx context.Context) (func() error, error) { return take(ctx, next) })
+					time.Sleep(15 * time.Second)
+
+					step := time.Until(time.Date(year, time.March, 1, 0, 0, 0, 0, time.UTC))
+					f.stepsClock(&ahead, step)
+					time.Sleep(2 * time.Second)
+					synctest.Wait()
+					require.Len(f, waiting, 1, "it waits for longer")
+					newcomer, _, endNewcomer := f.session(f.T)
+					defer endNewcomer()
+					_, err = take(f.Context(), newcomer)
+					for _, err := range []error{locktest.MustFail(f, waiting), err} {
+						require.ErrorIs(f, err, signalbox.ErrUnsupported)
+						require.ErrorContains(f, err, "the clock of the server has to show a year from 2025 to 2286")
+					}
+					time.Sleep(time.Minute)
+
+					f.stepsClock(&ahead, -step)
+					_ = release() // what was renewed by the wrong clock has ended by the right one
+					release, err = take(f.Context(), newcomer)
+					require.NoError(f, err)
+					require.NoError(f, release())
+				})
+			})
+		}
+	}
+}

@@ -38,7 +38,7 @@ local function heartbeat(before, listening)
     -- Sessions that ended leave their field behind. Each new one removes some.
     for _, field in ipairs(redis.call('HRANDFIELD', heartbeats, SESSIONS_SAMPLE)) do
       local other = #field == SESSION_LENGTH and redis.call('HGET', heartbeats, field)
-      if other and tonumber(string.sub(other, 1, LIFE_END)) + FORGET_AFTER_US < tonumber(now) then
+      if other and (tonumber(string.sub(other, 1, LIFE_END)) or 0) + FORGET_AFTER_US < tonumber(now) then
         redis.call('HDEL', heartbeats, field)
         is_back = true -- or a session that is forgotten here, and comes back, would not be found
       end

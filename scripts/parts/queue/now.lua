@@ -1,8 +1,9 @@
 -- queue/now
 -- The only clock: the server's microseconds since 1970, as 16 digits. Equal lengths compare as
--- texts.
+-- texts, so a time of another length is refused, and so is one before tokens count.
 --
 -- uses     nothing
 -- defines  now, time
 local time = redis.call('TIME')
+assert(#time[1] == SECOND_DIGITS and time[1] >= FIRST_SECOND, 'the clock of the server has to show a year from 2025 to 2286')
 local now = time[1] .. string.sub('00000' .. time[2], -6)

@@ -22,7 +22,8 @@ local function life_of(ticket)
   return entries[owner]
 end
 local function is_gone(entry)
-  return not entry or tonumber(string.sub(entry, 1, LIFE_END)) + GONE_AFTER_US <= tonumber(now)
+  local alive_till = tonumber(string.sub(entry or '', 1, LIFE_END))
+  return not alive_till or alive_till + GONE_AFTER_US <= tonumber(now)
 end
 local function remove(queue, tickets)
   if #tickets > 0 then

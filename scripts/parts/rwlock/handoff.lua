@@ -25,7 +25,7 @@ local function hand_off()
   if waiting > 0 then
     mark()
   end
-  if first and phase == '1' then
+  if first and (phase or '1') == '1' then -- if another program removed it, a writer may have the lock
     return
   end
   is_open = true

@@ -8,7 +8,7 @@
 -- used is the sum of all holds in the key, those that have ended included.
 --
 -- uses     after_ms, floor, grant, grants, holder, is_listening, is_marked, keep_ms, kind, lengthen_key, made, mark, more, no_tickets, now, queue, scores, search
--- defines  capacity, counted, deduct, grant_queue, hand_off, keep_key, mark_score, reserve, used, waiting, weight_of
+-- defines  capacity, count_holds, counted, deduct, grant_queue, hand_off, keep_key, mark_score, reserve, used, waiting, weight_of
 local used, capacity = tonumber(scores[3] or 0), tonumber(scores[4])
 -- The key outlives its last use by keep_ms, or if semaphore/resize set the capacity by what that
 -- wrote, if that is more.
@@ -21,7 +21,19 @@ if waiting > 0 then
   after_ms = math.max(after_ms, GRACE_MS) -- longer than there is between two polls of any waiter
 end
 local function weight_of(hold)
-  return tonumber(string.sub(hold, ID_LENGTH + 1, WEIGHT_END))
+  return tonumber(string.sub(hold, ID_LENGTH + 1, WEIGHT_END)) or 0
+end
+-- Adds up the holds, unless that are as many as limit: another program may have removed one, or the
+-- sum.
+local function count_holds(limit)
+  local holds, sum = redis.call('ZRANGE', holder, FIRST_STAMP, '+inf', 'BYSCORE', 'LIMIT', 0, limit), 0
+  for _, hold in ipairs(holds) do
+    sum = sum + weight_of(hold)
+  end
+  used = #holds == limit and used or sum
+end
+if made and not scores[3] then
+  count_holds(-1)
 end
 local counted = tonumber(scores[3]) -- the sum as the key has it
 -- Deducts holds that were removed, at once: whatever is refused behind this, no permits are lost.
