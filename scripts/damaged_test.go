@@ -113,6 +113,15 @@ func TestPermitsAreCountedAnewIfAProgramRemovedSome(t *testing.T) {
 			require.Equal(t, int64(3), p.score("used"))
 		})
 	}
+	t.Run("Sum", func(t *testing.T) {
+		t.Parallel()
+		p := newPermits(t, 3)
+		p.has(mine)
+		require.Equal(t, int64(1), p.leaves(mine)[0])
+		p.server.MustDo(t, "ZADD", p.key, 2, "used")
+		require.Equal(t, int64(1), p.joins(third)[0], "there is no hold")
+		require.Equal(t, int64(2), p.score("used"))
+	})
 	t.Run("Hold", func(t *testing.T) {
 		t.Parallel()
 		p := newPermits(t, 3)

@@ -21,32 +21,42 @@ import (
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
-// taking acquires what only one session can have, and returns what releases it.
-type taking func(ctx context.Context, s *signalbox.Session) (release func() error, err error)
+// owned is what only one session can have.
+type owned struct {
+	err     func() error // of its lease
+	release func() error
+}
 
-// takings has one of each kind by which a session excludes others. The members of a multilock are acquired in one script or
+// holding acquires what only one session can have.
+type holding func(ctx context.Context, s *signalbox.Session) (*owned, error)
+
+// ofLease returns what a lease is.
+func ofLease(lease signalbox.Lease, err error) (*owned, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &owned{lease.Err, lease.Unlock}, nil
+}
+
+// holdings has one of each kind by which a session excludes others. The members of a multilock are acquired in one script or
 // by the queue; a run of a once ends with its release.
-func takings() map[string]taking {
-	kinds := map[string]taking{
-		"Multilock": func(ctx context.Context, s *signalbox.Session) (func() error, error) {
-			lease, err := multilock.New(reentrant.New(s, "a"), fair.New(s, "b")).Lock(ctx)
+func holdings() map[string]holding {
+	kinds := map[string]holding{
+		"Multilock": func(ctx context.Context, s *signalbox.Session) (*owned, error) {
+			return ofLease(multilock.New(reentrant.New(s, "a"), fair.New(s, "b")).Lock(ctx))
+		},
+		"Election": func(ctx context.Context, s *signalbox.Session) (*owned, error) {
+			term, err := election.New(s, "a", election.Value("v")).Campaign(ctx)
 			if err != nil {
 				return nil, err
 			}
-			return lease.Unlock, nil
+			return &owned{term.Err, term.Resign}, nil
 		},
-		"Election": func(ctx context.Context, s *signalbox.Session) (func() error, error) {
-			term, err := election.New(s, "a").Campaign(ctx)
-			if err != nil {
-				return nil, err
-			}
-			return term.Resign, nil
-		},
-		"Once": func(ctx context.Context, s *signalbox.Session) (func() error, error) {
-			runs, ends, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+		"Once": func(ctx context.Context, s *signalbox.Session) (*owned, error) {
+			runs, ends, ended := make(chan signalbox.Lease), make(chan struct{}), make(chan error, 1)
 			go func() {
-				_, _, err := once.New(s, "a").Do(ctx, func(ctx context.Context, _ signalbox.Lease) ([]byte, error) {
-					close(runs)
+				_, _, err := once.New(s, "a").Do(ctx, func(ctx context.Context, lease signalbox.Lease) ([]byte, error) {
+					runs <- lease
 					select {
 					case <-ends:
 					case <-ctx.Done():
@@ -56,20 +66,34 @@ func takings() map[string]taking {
 				ended <- err
 			}()
 			select {
-			case <-runs:
-				return func() error { close(ends); <-ended; return nil }, nil
+			case lease := <-runs:
+				return &owned{lease.Err, func() error { close(ends); <-ended; return nil }}, nil
 			case err := <-ended:
 				return nil, err
 			}
 		},
 	}
 	for _, p := range append(locktest.Primitives(), locktest.Reader()) {
-		kinds[p.Name] = func(ctx context.Context, s *signalbox.Session) (func() error, error) {
-			lease, err := p.New(s, "a").Lock(ctx)
+		kinds[p.Name] = func(ctx context.Context, s *signalbox.Session) (*owned, error) {
+			return ofLease(p.New(s, "a").Lock(ctx))
+		}
+	}
+	return kinds
+}
+
+// taking acquires what only one session can have, and returns what releases it.
+type taking func(ctx context.Context, s *signalbox.Session) (release func() error, err error)
+
+// takings has the releases of holdings.
+func takings() map[string]taking {
+	kinds := make(map[string]taking)
+	for name, hold := range holdings() {
+		kinds[name] = func(ctx context.Context, s *signalbox.Session) (func() error, error) {
+			h, err := hold(ctx, s)
 			if err != nil {
 				return nil, err
 			}
-			return lease.Unlock, nil
+			return h.release, nil
 		}
 	}
 	return kinds

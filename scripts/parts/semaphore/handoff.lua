@@ -7,7 +7,7 @@
 -- there is at all is removed when it is first, or at a poll of its session, which returns that.
 -- used is the sum of all holds in the key, those that have ended included.
 --
--- uses     after_ms, floor, grant, grants, holder, is_listening, is_marked, keep_ms, kind, lengthen_key, made, mark, more, no_tickets, now, queue, scores, search
+-- uses     after_ms, first, floor, grant, grants, holder, is_listening, is_marked, keep_ms, kind, lengthen_key, made, mark, more, no_tickets, now, queue, scores, search
 -- defines  capacity, count_holds, counted, deduct, grant_queue, hand_off, keep_key, mark_score, reserve, used, waiting, weight_of
 local used, capacity = tonumber(scores[3] or 0), tonumber(scores[4])
 -- The key outlives its last use by keep_ms, or if semaphore/resize set the capacity by what that
@@ -97,6 +97,7 @@ local function keep_key()
   end
 end
 local function hand_off()
+  used = first and used or 0 -- whatever the sum says: there is no hold
   if waiting > 0 then
     mark(used, 'used', capacity, 'capacity')
     grant_queue()
