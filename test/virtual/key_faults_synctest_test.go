@@ -74,7 +74,7 @@ func keyFaults(key string, now, old keyBackup) map[string][][]string {
 type faultScene struct {
 	*fixture
 
-	ctx      context.Context //nolint:containedctx // that of all calls
+	ctx      context.Context // of all calls
 	sessions []*signalbox.Session
 	take     holding // by the next session
 	holder   *owned  // nil: the name is free
