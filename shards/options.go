@@ -49,9 +49,10 @@ func checkWeight(w int) error {
 	return nil
 }
 
-// Limit sets the greatest number of shards that a member owns. One that was asked for, for a move by hand say, counts no
-// more, though its function may still run when another one begins. If the limits of all members are less than the
-// number of shards, some have no owner: see View.Unowned. n is from 1 to MaxShards, which is the default.
+// Limit sets the greatest number of shards that a member owns. One that was asked for counts until its function has
+// returned: so no more than n functions run in a member, except after a lost lease or DrainLimit. If the limits of all
+// members are less than the number of shards, some have no owner: see View.Unowned. n is from 1 to MaxShards, which is
+// the default.
 func Limit(n int) signalbox.LockOption {
 	return session.Option(session.ShardLimit, session.CheckRange("a limit of %d shards", n, 1, MaxShards), func(l *session.LockSettings) {
 		l.Shards.Limit = n

@@ -40,7 +40,7 @@ end
 if row.state == 'o' and row.owner == number or row.promised == number then
   return {1, now, 0}
 end
-if member.load >= member.limit or is_banned(row, number) then
+if not has_room(number, member) or is_banned(row, number) then
   return {0, now}
 end
 row.class = '0'

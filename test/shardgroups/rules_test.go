@@ -174,6 +174,41 @@ func keepsALimit(tb testing.TB) {
 	w.audit()
 }
 
+// A member with a limit of one takes no other shard while the one that was moved away by hand drains.
+func TestADrainCountsForTheLimit(t *testing.T) {
+	t.Parallel()
+	countsDrains(t)
+}
+
+func countsDrains(tb testing.TB) {
+	tb.Helper()
+	w := newWorld(newGroup(tb), 2)
+	s := defaults(2)
+	s.limit = 1
+	a := w.add(s)
+	w.runs(20*second, second)
+	require.Len(tb, a.owns, 1)
+	b := w.add(s)
+	b.poll()
+	for shard := range b.owns { // it is for a third one
+		require.True(tb, b.release(shard, "e", 3600*second))
+	}
+	for shard := range a.owns {
+		require.Equal(tb, int64(1), w.call(scripts.ShardsMove, shard, b.number, digits(w.clock+second), "PUBLISH", channel)[0])
+	}
+	for range 90 {
+		w.passes(second)
+		a.polls()
+		b.polls()
+		require.Len(tb, a.owns, 1, "the shard that drains")
+		require.Empty(tb, b.owns)
+		w.audit()
+	}
+	w.runs(7*second, second) // the other shard is looked at every five seconds
+	require.Equal(tb, []int{1, 1}, w.loads())
+	w.audit()
+}
+
 // No more shards than Moves are on their way at once.
 func TestMovesAreBounded(t *testing.T) {
 	t.Parallel()

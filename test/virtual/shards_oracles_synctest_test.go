@@ -53,6 +53,7 @@ func (g *randomGroup) mayBegin(drains *shardRun) bool {
 // starts notes that a function starts.
 func (g *randomGroup) starts(m *randomMember, s shards.Shard, order chan shardOrder) *ownership {
 	g.leftTime(m, s)
+	g.requireLimit(m)
 	g.state.Lock()
 	defer g.state.Unlock()
 	name := s.Name()
@@ -74,6 +75,27 @@ func (g *randomGroup) starts(m *randomMember, s shards.Shard, order chan shardOr
 	}
 	o.returned = time.Time{}
 	return o
+}
+
+// requireLimit requires that no more functions than its limit run in a member, those included that were asked to return.
+func (g *randomGroup) requireLimit(m *randomMember) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	run := 0
+	for _, runs := range g.mu.running {
+		for _, r := range runs {
+			isLost := r.ctx.Err() != nil && (errors.Is(r.shard.Err(), signalbox.ErrLost) || g.mayBegin(r))
+			if r.member == m.shardMember && !isLost {
+				run++
+			}
+		}
+	}
+	if run == m.limit {
+		g.counts.add("member: runs as many as its limit")
+	}
+	if run > m.limit {
+		g.violatedLocked("%d functions run in a member with a limit of %d", run, m.limit)
+	}
 }
 
 // leftTime requires that a context whose lease was lost ended a third of the lease ago: that of a member is 3 s and its age.
@@ -385,13 +407,15 @@ func (g *randomGroup) isSound() bool {
 func (g *randomGroup) comesToRest() {
 	close(g.calm)
 	g.state.Lock()
-	clear(g.state.poison)
 	for _, m := range g.state.all {
 		m.pause = time.Now()
 	}
 	g.state.Unlock()
 	g.heal()
-	time.Sleep(30 * time.Second) // calls and faults of the server end
+	time.Sleep(30 * time.Second) // calls and faults of the server end, and functions have had their orders
+	g.state.Lock()
+	clear(g.state.poison)
+	g.state.Unlock()
 	g.heal()
 	most := g.slow(mostUneven)
 	if g.hasPoison() {
@@ -613,5 +637,6 @@ func requiredRows() (all []string) {
 	return append(all,
 		"rest: join", "rest: leave", "rest: crash", "health: must not be nil",
 		"shard: unread for a minute", "shard: its owners died three times", "shard: begins beside a late function", "shard: begins beside a lost one",
+		"member: runs as many as its limit",
 	)
 }

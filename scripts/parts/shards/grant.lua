@@ -3,7 +3,7 @@
 -- shards/grant
 -- Granting shards, and what becomes of a shard that its owner has no more.
 --
--- uses     bans_left, count_of, decimal, digits, first_taker, group, hung_before, index, is_banned, is_present, is_recent, next_version, now_us, rank, read_member, state, taker_of, waits_for, write_row
+-- uses     bans_left, count_of, decimal, digits, first_taker, group, has_room, hung_before, index, is_banned, is_present, is_recent, next_version, now_us, rank, read_member, state, taker_of, waits_for, write_row
 -- defines  grant, grant_or_free, heir_of, is_kept, lose_shard, may_grant, release_shard, remove_shard, set_free, wait_until
 local function grant(shard, row, owner, class)
   row.version = next_version()
@@ -26,7 +26,7 @@ end
 
 -- A promise of a drain that hangs is kept if it was made by hand, and the member has room for it.
 local function is_kept(row, promised)
-  return row.version >= hung_before or row.class == '0' and promised.load < promised.limit
+  return row.version >= hung_before or row.class == '0' and has_room(row.promised, promised)
 end
 -- Returns the member that a shard is for: the one that it is promised to, or the best taker. A
 -- promise to a member that is silent is kept while the server was away, and passes to another else.

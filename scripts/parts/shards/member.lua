@@ -8,7 +8,7 @@
 -- load with which it was written to donors and takers.
 --
 -- uses     count_after, count_of, decimal, donors, hung_before, members, next_version, proven, state, takers
--- defines  change_load, concerned, is_changed, members_read, rank, read_member, set_state, write_members
+-- defines  change_load, concerned, has_room, is_changed, members_read, rank, read_member, set_state, write_members
 local members_read, concerned, is_changed = {[NO_STAMP] = false}, {}, false
 local function read_member(owner)
   local member = members_read[owner]
@@ -39,13 +39,21 @@ local function write_members()
   end
 end
 
+-- Whether a member may have one shard more: what it was asked for and has not released counts for
+-- its limit. It is counted only if there is a limit.
+local function has_room(owner, member)
+  if member.load >= member.limit or member.limit >= MAX_SHARDS then
+    return member.load < member.limit
+  end
+  return member.load + count_of('n:' .. owner) - count_of('k:' .. owner) < member.limit
+end
 -- Writes where a member stands among those that may give and take shards. A shard moves while the
 -- least (load + 1/2) / weight of a taker is below the greatest (load - 1/2) / weight of a donor;
 -- scores are twice that. A member that has to give all it has is urgent.
 local function rank(owner, member)
   local load = member.load
   is_changed, member.ranked, member.is_dirty = true, load, true
-  if member.state == 'l' and load < member.limit then
+  if member.state == 'l' and has_room(owner, member) then
     redis.call('ZADD', takers, (2 * load + 1) / member.weight, owner)
     if member.is_proven == '1' then
       redis.call('ZADD', proven, (2 * load + 1) / member.weight, owner)
@@ -64,7 +72,7 @@ local function rank(owner, member)
 end
 local function change_load(owner, change)
   local member = read_member(owner)
-  if member then
+  if member and (change ~= 0 or member.limit < MAX_SHARDS) then
     member.load = member.load + change
     rank(owner, member)
   end

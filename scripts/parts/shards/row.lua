@@ -40,16 +40,18 @@ local function entries(shard, row)
   return list
 end
 -- Which members' loads a row counts for: its owner's if the shard was not asked for, and that of
--- the member that it is promised to if the drain does not hang.
+-- the member that it is promised to if the drain does not hang. The third is the member in whose
+-- limit the row counts besides.
 local function loads_of(row)
-  return {row.state == 'o' and row.owner or NO_STAMP, row.version >= hung_before and row.promised or NO_STAMP}
+  local is_owned = row.state == 'o'
+  return {is_owned and row.owner or NO_STAMP, row.version >= hung_before and row.promised or NO_STAMP, is_owned and NO_STAMP or row.owner}
 end
 
 -- A shard has been without an owner since it came into the set, until it has one.
 local function new_row(since)
   return {
     state = 'f', owner = NO_STAMP, version = NO_STAMP, token = NO_STAMP, promised = NO_STAMP,
-    class = '1', losses = '0', till = '0', since = digits(since), bans = '', had = {}, counted = {NO_STAMP, NO_STAMP},
+    class = '1', losses = '0', till = '0', since = digits(since), bans = '', had = {}, counted = {NO_STAMP, NO_STAMP, NO_STAMP},
   }
 end
 local function read_row(shard)
@@ -66,7 +68,7 @@ local function wake_at(till)
 end
 local function write_row(shard, row)
   local counts = loads_of(row)
-  for n = 1, 2 do
+  for n = 1, 3 do
     read_member(counts[n]) -- its load, before the index changes
     read_member(row.counted[n])
   end
@@ -79,10 +81,10 @@ local function write_row(shard, row)
   end
   redis.call('ZADD', index, unpack(added))
   redis.call('HSET', rows, shard, row_text(row))
-  for n = 1, 2 do
+  for n = 1, 3 do
     if counts[n] ~= row.counted[n] then
-      change_load(row.counted[n], -1)
-      change_load(counts[n], 1)
+      change_load(row.counted[n], n < 3 and -1 or 0)
+      change_load(counts[n], n < 3 and 1 or 0)
     end
   end
   row.had, row.counted = entries(shard, row), counts

@@ -56,6 +56,7 @@
 #define HAND_STAYS 9              /* a promise that was made by hand is not turned over while its member lives */
 #define PLAN_IN_LIMIT 10          /* a member has its limit by what it is planned for; not by what it owns */
 #define CHECK_AGAIN 11            /* a shard that each taker gave away is checked again after a while; not only when a ban ends */
+#define DRAINS_IN_LIMIT 12        /* a member has its limit also by what it was asked for and has not released */
 #ifndef DROP
 #define DROP 0
 #endif
@@ -88,7 +89,10 @@ hidden byte plan[N]; hidden byte counted[I]; hidden byte changed; hidden byte sa
 #define may_grant 1
 #define owns(s, n) (owner[s] == n && !requested[s])
 #define owned_by(n) (owns(0, n) + (N > 1 && owns(N-1, n)) + (N > 2 && owns(1, n)))
-#define has_room(n) (LIMIT >= N || (kept(PLAN_IN_LIMIT) -> load[n] : owned_by(n)) < LIMIT)
+#define drains(s, n) (owner[s] == n && requested[s])
+#define drained_by(n) (drains(0, n) + (N > 1 && drains(N-1, n)) + (N > 2 && drains(1, n)))
+#define in_limit(planned, n) (LIMIT >= N || (planned) + (kept(DRAINS_IN_LIMIT) -> drained_by(n) : 0) < LIMIT)
+#define has_room(n) in_limit((kept(PLAN_IN_LIMIT) -> load[n] : owned_by(n)), n)
 #define banned(s, n) (BANS && (bans[s] & BIT(n)))
 #define waits(s) waiting[s]
 #define has_begun(n) 1
@@ -128,7 +132,10 @@ inline measure() {
     x = 0;
     for (a : 0 .. N-1) { if :: planned_for(a) == i -> x++ :: else fi };
     promise("broken: no member has more than its limit\n", x <= LIMIT);
-    sum = sum + x * x * (HEAVY / weight(i))
+    sum = sum + x * x * (HEAVY / weight(i));
+    x = 0;
+    for (a : 0 .. N-1) { if :: owner[a] == i || planned_for(a) == i -> x++ :: else fi };
+    promise("broken: no member has more functions than its limit\n", x <= LIMIT)
   }
   for (a : 0 .. N-1) {
     if :: planned_for(a) == NONE -> unplanned++ :: else fi;
@@ -159,7 +166,7 @@ inline end() {
 
 /* A poll of n has found nothing to do. Then each shard has an owner that can be asked, and the plan is even. */
 #define better_by_a_move(p, q) (status[p] == ALIVE && status[q] == ALIVE && \
-  counted[q] < LIMIT && (2 * counted[q] + 1) * weight(p) < (2 * counted[p] - 1) * weight(q))
+  in_limit(counted[q], q) && (2 * counted[q] + 1) * weight(p) < (2 * counted[p] - 1) * weight(q))
 /* p has a shard that may be asked for, and that q may have. */
 #define can_move(s, p, q) (owns(s, p) && !banned(s, q))
 #define movable(p, q) ((!BANS && !MOVES) || can_move(0, p, q) || can_move(N/2, p, q) || can_move(N-1, p, q))
