@@ -3,11 +3,14 @@
 package virtual_test
 
 import (
+	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox/scripts"
 	"github.com/signalbox-go/signalbox/shards"
 )
 
@@ -50,6 +53,53 @@ func TestServerThatLostTheNewestWritesGivesNoShardTwoOwners(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A member that owns another number of shards than the server says, here since DrainLimit ended a drain, reads all of them again once,
+// in pages, and loses none.
+func TestADifferenceCostsOneList(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(w *fixture) {
+		const n = 400
+		var lists, polls atomic.Int64
+		w.refusesScripts(func(command string, args []string) string {
+			if runs(scripts.ShardsPoll, command, args) {
+				polls.Add(1)
+				if args[11] == "0000000000000000" {
+					lists.Add(1)
+				}
+			}
+			return ""
+		})
+		l := newShardLog(w)
+		a := l.newMember(shards.Count(n), shardDrain, shards.DrainLimit(20*time.Second))
+		var first atomic.Bool
+		a.run(func(ctx context.Context, _ shards.Shard) error {
+			if <-ctx.Done(); first.CompareAndSwap(false, true) {
+				<-a.over
+			}
+			return nil
+		})
+		l.untilEven(n, a)
+		b := l.member(shards.Count(n), shardDrain, shards.DrainLimit(20*time.Second))
+		time.Sleep(15 * time.Second)
+		require.Equal(w, n/2-1, b.load())
+		lists.Store(0)
+		time.Sleep(15 * time.Second)
+		require.Equal(w, n/2, b.load(), "the drain has ended")
+		require.Equal(w, n/2+1, a.load())
+		require.EqualValues(w, 1, lists.Load())
+		require.Equal(w, n, l.owned())
+		c := l.member(shards.Count(n), shardDrain, shards.DrainLimit(20*time.Second)) // a is asked for more
+		time.Sleep(20 * time.Second)
+		require.Equal(w, n/3, c.load())
+		lists.Store(0)
+		polls.Store(0)
+		time.Sleep(time.Minute)
+		require.Zero(w, lists.Load())
+		require.Less(w, polls.Load(), int64(3*75), "each member polls once a second")
+		require.Equal(w, n, l.owned())
+	})
 }
 
 // ownedTwice returns the shards that have two live contexts.
