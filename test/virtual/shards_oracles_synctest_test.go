@@ -186,6 +186,10 @@ func (g *randomGroup) watch(ctx context.Context, v *shards.View) {
 		owned[name] = g.hasOwner(name)
 	}
 	g.state.Lock()
+	if v.Count != g.seen && !g.plan.named {
+		clear(g.state.unowned) // the shards of the new set are others, of the same names
+	}
+	g.seen = v.Count
 	maps.DeleteFunc(g.state.unread, func(name string, _ time.Time) bool { return owned[name] })
 	for _, name := range all {
 		o, _ := v.Owner(name)

@@ -67,6 +67,7 @@ type randomGroup struct {
 	calm   chan struct{} // closed when nothing happens any more
 	calls  sync.WaitGroup
 	nils   int // how often in a row Health said nil, and must not have
+	seen   int // how many shards the last view had
 
 	state struct {
 		sync.Mutex
