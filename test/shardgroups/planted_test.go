@@ -112,6 +112,9 @@ func mistakes() []*mistake {
 		{name: "a shard of a count comes when it is looked at", was: "new_row(state.began)", is: "new_row(now_us)", rule: countsUnowned},
 		{name: "a name that comes back was there", was: "row.losses, row.since, row.bans = '0', digits(now_us), ''", is: "row.losses, row.bans = '0', ''", rule: countsUnowned},
 		{name: "what is left of the dead lives again after a step of the clock", was: "(member.state == 'd' and 0 or member.lease)", is: "member.lease", rule: reapsAfterAStepBack},
+		{name: "what has news counts as read", was: "'(n:' .. owner .. ':' .. since .. ';'\n  local last", is: "'(n:' .. owner .. ';'\n  local last", rule: saysWhatIsRead},
+		{name: "a poll says no version", was: "return version .. decimal(redis", is: "return '0000000000000000' .. decimal(redis", rule: saysWhatIsRead},
+		{name: "a poll says another version", was: "index, finish, start, 'BYLEX', 'REV', 'LIMIT', 0, 1)[1]", is: "index, start, finish, 'BYLEX', 'LIMIT', 0, 1)[1]", rule: saysWhatIsRead},
 		{name: "a move by hand is undone", was: "local by_hand = is_live and row.class == '0'", is: "local by_hand = false", rule: keepsAMoveByHand},
 	}
 }

@@ -4,6 +4,7 @@ package shardgroups_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -207,6 +208,45 @@ func countsDrains(tb testing.TB) {
 	w.runs(7*second, second) // the other shard is looked at every five seconds
 	require.Equal(tb, []int{1, 1}, w.loads())
 	w.audit()
+}
+
+// A poll says the version of the last change, and the number, of the shards that its member owns and that have not changed since.
+func TestAPollSaysWhatItsMemberHasRead(t *testing.T) {
+	t.Parallel()
+	saysWhatIsRead(t)
+}
+
+func saysWhatIsRead(tb testing.TB) {
+	tb.Helper()
+	w := newWorld(newGroup(tb), 4)
+	a := w.add(defaults(4))
+	w.runs(5*second, second)
+	said := func(seen string) string {
+		return textOf(a.call(scripts.ShardsPoll, a.number, seen, "PUBLISH", channel)[8])
+	}
+	versions := func() (all []string) {
+		for _, r := range w.rows() {
+			if r.owner == a.number {
+				all = append(all, r.version)
+			}
+		}
+		slices.Sort(all)
+		return all
+	}
+	first := versions()
+	require.Equal(tb, never+"0", said(never))
+	require.Equal(tb, first[1]+"2", said(first[1]))
+	require.Equal(tb, first[3]+"4", said(a.seen))
+
+	b := w.add(defaults(4))
+	b.polls()
+	w.passes(3 * second)
+	b.polls() // which asks for two
+	require.Equal(tb, first[1]+"2", said(a.seen), "two have news")
+	a.polls()
+	require.Equal(tb, versions()[3]+"4", said(a.seen))
+	a.drains()
+	require.Equal(tb, first[1]+"2", said(a.seen))
 }
 
 // No more shards than Moves are on their way at once.
