@@ -25,6 +25,7 @@ type table struct {
 	ended                          string        // the members whose lease has ended, and when, as the server has written them
 	ahead                          time.Duration // by how much stamps of rows are ahead of the server's clock
 	missing                        int           // how many names the server has lost
+	whole                          bool          // the last reply said that there is no more
 }
 
 func newTable() *table {
@@ -32,6 +33,8 @@ func newTable() *table {
 }
 
 // apply adds what a reply to look says, and reports whether there is more. If the server begins anew, what was known is forgotten.
+// So it is if the set has another number of names than there are rows: the server has lost writes, as in a failover, and with them
+// a name. Rows of a name that remains change again, since its owner knows better.
 func (t *table) apply(reply *wire.Reply) (more bool, err error) {
 	const anew = 2
 	switch {
@@ -73,7 +76,12 @@ func (t *table) apply(reply *wire.Reply) (more bool, err error) {
 	t.ahead = time.Duration(ahead) * time.Microsecond
 	t.missing, _ = strconv.Atoi(rest[stampSize : 2*stampSize])
 	t.ended = rest[2*stampSize:]
-	return reply.Int(3) == 1, nil
+	was := t.whole
+	t.whole = reply.Int(3) != 1
+	if was && t.whole && t.named && len(t.rows) != t.count {
+		*t = *newTable()
+	}
+	return !t.whole, nil
 }
 
 // viewSize is how many elements the reply to look has.

@@ -55,6 +55,46 @@ func TestServerThatLostTheNewestWritesGivesNoShardTwoOwners(t *testing.T) {
 	}
 }
 
+// A name that a failover lost leaves the views of Watch, and one that it brought back comes again.
+func TestWatchForgetsNamesThatTheServerLost(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(w *fixture) {
+		l := newShardLog(w)
+		set := shards.Names("a", "b", "c")
+		a, b := l.member(set, shardDrain), l.member(set, shardDrain)
+		l.untilEven(3, a, b)
+		ctx, cancel := context.WithCancel(w.Context())
+		var shown atomic.Pointer[shards.View]
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			for v, err := range a.group.Watch(ctx) {
+				if err == nil {
+					shown.Store(v)
+				}
+			}
+		}()
+		time.Sleep(time.Minute)
+		kept := backupOf(w.T, w.redis)
+		require.NoError(w, a.group.Sync(w.Context(), []string{"b", "c", "d", "e"}))
+		time.Sleep(10 * time.Second)
+		require.ElementsMatch(w, []string{"b", "c", "d", "e"}, shown.Load().Names())
+		kept.restore(w.T, w.redis)
+		time.Sleep(30 * time.Second)
+		v, err := a.group.View(w.Context())
+		require.NoError(w, err)
+		require.Subset(w, v.Names(), []string{"a", "b", "c"})
+		require.ElementsMatch(w, v.Names(), shown.Load().Names())
+		for _, name := range v.Names() {
+			is, _ := v.Owner(name)
+			was, _ := shown.Load().Owner(name)
+			require.Equal(w, is, was)
+		}
+		cancel()
+		<-over
+	})
+}
+
 // A member that owns another number of shards than the server says, here since DrainLimit ended a drain, reads all of them again once,
 // in pages, and loses none.
 func TestADifferenceCostsOneList(t *testing.T) {
