@@ -349,6 +349,7 @@ func (ms *membership) compare(p pollReply, seen string) {
 	m.mu.Unlock()
 	if len(lost) > 0 {
 		m.group.base.LogLost(renewal.End{Cause: errLostWrites, Leased: true})
+		ms.addNames(namesOf(lost)) // a name that left the set would have been asked for
 		m.stopAll(lost, m.group.base.Named("", errLostWrites), Lost)
 	}
 }

@@ -85,8 +85,14 @@ func (ms *membership) restore(isLost bool) { //nolint:revive // what the server 
 		return
 	}
 	m.group.base.LogFailed(errLostGroup)
-	if m.group.set.names != nil && len(names) > 0 {
-		ms.poller.names = newSyncer(m.group, names)
+	ms.addNames(names)
+}
+
+// addNames makes the poller set names again that the server has lost.
+func (ms *membership) addNames(names []string) {
+	g := ms.member.group
+	if g.set.names != nil && len(names) > 0 && ms.poller.names == nil {
+		ms.poller.names = newSyncer(g, names)
 		ms.poller.names.adds = true
 	}
 }
