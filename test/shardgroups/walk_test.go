@@ -165,7 +165,7 @@ func (wk *walk) acts(m *member, n int) {
 	case n < 88:
 		wk.note("elsewhere", m)
 		for shard := range m.owns {
-			m.release(shard, []string{"r", "e"}[wk.random.IntN(2)], wk.random.Int64N(30*second))
+			m.release(shard, []string{"r", "e", "u", "d"}[wk.random.IntN(4)], wk.random.Int64N(30*second))
 			break
 		}
 	case n < 91:
@@ -241,6 +241,9 @@ func (wk *walk) calms() {
 	wk.note("calm", nil)
 	if len(wk.alive()) == 0 {
 		wk.add(wk.some())
+	}
+	for _, m := range wk.alive() {
+		m.set(m.weight, m.limit, "l") // what ending u has made less
 	}
 	for range 800 {
 		for _, m := range wk.alive() {
