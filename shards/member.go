@@ -202,7 +202,8 @@ func (m *Member) Owned() int {
 
 // Leave ends the membership. Every shard is asked for (see Changes), and Leave returns when all are released and the
 // server has confirmed that, or gives up after a lease without a reply; each shard then ends with its lease. It returns
-// the context's error if ctx ends first; the member leaves all the same. Do not call it on the goroutine that reads Changes.
+// the context's error if ctx ends first; the member leaves all the same. Do not call it on the goroutine that reads Changes, nor in
+// the work of a shard, which it waits for: unless ctx ends with that, as a context of Shard.Bind does.
 func (m *Member) Leave(ctx context.Context) error {
 	base := m.root()
 	err := base.CheckContext(ctx)
