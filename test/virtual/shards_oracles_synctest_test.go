@@ -57,6 +57,8 @@ func (g *randomGroup) starts(m *randomMember, s shards.Shard, order chan shardOr
 	g.state.Lock()
 	defer g.state.Unlock()
 	name := s.Name()
+	delete(g.state.unowned, name) // it may be over before the next look of watch
+	delete(g.state.idle, name)
 	m.orders[name] = order
 	if until := m.barred[name]; time.Until(until) > time.Second { // the server counts from a later moment
 		go g.violated("shard %s came back %v too early", name, time.Until(until))
