@@ -526,7 +526,15 @@ func memberVerbs() map[string]randomVerb {
 			if m == nil {
 				return "nothing"
 			}
-			return g.call(s.verb, m.Close)
+			return g.call(s.verb, func(ctx context.Context) error {
+				inTime := context.AfterFunc(ctx, func() { // Close ends the leases then
+					g.state.Lock()
+					defer g.state.Unlock()
+					m.faultAt = time.Now()
+				})
+				defer inTime()
+				return m.Close(ctx)
+			})
 		}},
 		"kill": {4, func(g *randomGroup, s shardStep) string { return g.kill(g.takeOne(s)) }},
 		"keep from reading": {2, func(g *randomGroup, s shardStep) string {
