@@ -12,5 +12,5 @@
 // # Not covered
 //
 // What only one kind has is tested in its own package. What waits for leases, polls and heartbeats is in package virtual,
-// and each fault at each step is in package faults.
+// and each fault at each step is in package suite.
 package kinds

@@ -180,6 +180,11 @@ func (c *crowdOf) incidents() []incident {
 			s.MustDo(c.T, "CLIENT", "KILL", "TYPE", "pubsub")
 			s.MustDo(c.T, "CLIENT", "KILL", "TYPE", "normal")
 		})},
+		incident{name: "a server stands still", do: on(func(s *redistest.Server) {
+			s.Freeze()
+			c.pass(2 * actorLife)
+			s.Thaw()
+		})},
 		incident{name: "a server restarts with its data", do: on(func(s *redistest.Server) { s.Kill(); s.Restart() })},
 		incident{name: "a server forgets its scripts", do: on(func(s *redistest.Server) { s.MustDo(c.T, "SCRIPT", "FLUSH") })},
 		all[0], all[1],
@@ -244,11 +249,16 @@ func (c *crowdOf) move() *actor {
 	to := c.cluster.Servers()[slices.IndexFunc(c.cluster.Servers()[:3], func(s *redistest.Server) bool { return s != owner })]
 	m := c.cluster.BeginMove(c.T, slot, to)
 	m.Keys(c.T, key)
-	ends := time.Now().Add(rand.N(2 * actorLife))
-	redistest.Await(c, "a while with keys on two nodes", func() bool { return time.Now().After(ends) })
+	c.pass(2 * actorLife) // with keys on two nodes
 	m.Keys(c.T)
 	m.Finish(c.T)
 	return nil
+}
+
+// pass lets time pass, a part of this one.
+func (c *crowdOf) pass(most time.Duration) {
+	ends := time.Now().Add(rand.N(most))
+	redistest.Await(c, "a while", func() bool { return time.Now().After(ends) })
 }
 
 // judged ends the crowd, and requires that what it said is the history of one lock, and that it leaves nothing.

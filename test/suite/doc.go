@@ -23,6 +23,6 @@
 //
 // # Not covered
 //
-// What only one kind promises is tested beside its code. What the embedded server cannot show is tested in test/faults,
+// What only one kind promises is tested beside its code. What the embedded server cannot show is tested in
 // test/refusals and test/failover.
 package suite

@@ -111,7 +111,7 @@ func Kinds() []Kind {
 // crowdKinds returns the kinds whose processes are killed and stopped: those whose holds have an end, also idle ones.
 func crowdKinds() (all []Kind) {
 	kept := func(s Sessions, name string, options ...signalbox.LockOption) Lock {
-		return of(locktest.Reentrant())(s, name, append(options, signalbox.WithKeepWarm(time.Minute))...)
+		return of(locktest.Reentrant())(s, name, append(options, signalbox.WithKeepWarm(time.Minute), signalbox.WithFirstLease(3*time.Second))...)
 	}
 	for _, k := range append(Kinds(), Kind{Name: "reentrant kept warm", New: kept}) {
 		if k.withoutLease() == "" && k.longDead() == "" {
