@@ -422,6 +422,7 @@ func TestAConnectionThatGetsAStateIsNotReplaced(t *testing.T) {
 	for name, command := range map[string]func(rueidis.Builder) rueidis.Completed{
 		"subscribe": func(b rueidis.Builder) rueidis.Completed { return b.Subscribe().Channel("a").Build() },
 		"watch":     func(b rueidis.Builder) rueidis.Completed { return b.Watch().Key("a").Build() },
+		"select":    func(b rueidis.Builder) rueidis.Completed { return b.Select().Index(3).Build() },
 		"multi":     func(b rueidis.Builder) rueidis.Completed { return b.Multi().Build() },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -50,7 +50,7 @@ func (c *conn) noteRequestLocked(word, request []byte) {
 		c.mu.special = append(c.mu.special, specialRequest{number: c.mu.sent, channels: -1, least: 2})
 	case is("MONITOR"):
 		c.mu.subscribed, c.mu.pinned = true, true
-	case is("WATCH"), is("MULTI"):
+	case is("WATCH"), is("MULTI"), is("SELECT") && c.mu.greeting.over: // that of the greeting is sent on the next connection, too
 		c.mu.pinned = true
 	case is("AUTH") && c.mu.awaitsLogin:
 		c.mu.awaitsLogin, c.mu.loginAt = false, c.mu.sent
