@@ -57,6 +57,7 @@ func (g *randomGroup) starts(m *randomMember, s shards.Shard, order chan shardOr
 	g.state.Lock()
 	defer g.state.Unlock()
 	name := s.Name()
+	g.seesLocked(s.Count())
 	delete(g.state.unowned, name) // it may be over before the next look of watch
 	delete(g.state.idle, name)
 	m.orders[name] = order
@@ -77,6 +78,17 @@ func (g *randomGroup) starts(m *randomMember, s shards.Shard, order chan shardOr
 	}
 	o.returned = time.Time{}
 	return o
+}
+
+// seesLocked notes how many shards there are. Those of a new set are others, of the same names.
+func (g *randomGroup) seesLocked(count int) {
+	if count != g.seen && !g.plan.named {
+		clear(g.state.unowned)
+		for _, m := range g.state.all {
+			clear(m.barred)
+		}
+	}
+	g.seen = count
 }
 
 // requireLimit requires that no more functions than its limit run in a member, those included that were asked to return.
@@ -188,10 +200,7 @@ func (g *randomGroup) watch(ctx context.Context, v *shards.View) {
 		owned[name] = g.hasOwner(name)
 	}
 	g.state.Lock()
-	if v.Count != g.seen && !g.plan.named {
-		clear(g.state.unowned) // the shards of the new set are others, of the same names
-	}
-	g.seen = v.Count
+	g.seesLocked(v.Count)
 	maps.DeleteFunc(g.state.unread, func(name string, _ time.Time) bool { return owned[name] })
 	for _, name := range all {
 		o, _ := v.Owner(name)

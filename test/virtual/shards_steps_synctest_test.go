@@ -67,7 +67,7 @@ type randomGroup struct {
 	calm   chan struct{} // closed when nothing happens any more
 	calls  sync.WaitGroup
 	nils   int // how often in a row Health said nil, and must not have
-	seen   int // how many shards the last view had
+	seen   int // how many shards there were last; guarded by state
 
 	state struct {
 		sync.Mutex
