@@ -42,7 +42,7 @@ func act(stdin io.Reader, stdout io.Writer) {
 	if os.Getenv(rivalEnv) != "" {
 		k = k.rival()
 	}
-	options := []signalbox.LockOption{signalbox.WithRenewedLease(actorLife)}
+	options := []signalbox.LockOption{signalbox.WithRenewedLease(max(actorLife, k.Shortest))}
 	if k.In != nil {
 		options = append(options, signalbox.WithLayout(*k.In))
 	}

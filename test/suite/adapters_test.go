@@ -16,6 +16,7 @@ import (
 	"github.com/signalbox-go/signalbox/once"
 	"github.com/signalbox-go/signalbox/redlock"
 	"github.com/signalbox-go/signalbox/semaphore"
+	"github.com/signalbox-go/signalbox/shards"
 )
 
 // Hold is what the lease of each kind can do.
@@ -237,4 +238,55 @@ func (r runner) Lock(ctx context.Context) (Hold, error) {
 			}
 		}
 	}
+}
+
+// divided is a group of one shard, which is held by its owner.
+type divided struct{ group *shards.Group }
+
+func newShards(s Sessions, name string, options ...signalbox.LockOption) Lock {
+	return divided{shards.New(s[0], name, shards.Count(1), options...)}
+}
+
+func (divided) TryLock(context.Context) (Hold, error) { return nil, errNoTry }
+
+// Lock joins, and returns when the member owns the shard.
+func (d divided) Lock(ctx context.Context) (Hold, error) {
+	m, err := d.group.Join(ctx)
+	if err != nil {
+		return nil, err
+	}
+	granted := make(chan shards.Shard, 1)
+	go func() { // ends with the member
+		for change := range m.Changes() {
+			if change.Kind == shards.Granted {
+				granted <- change.Shard
+			} else {
+				_ = change.Shard.Release()
+			}
+		}
+	}()
+	select {
+	case s := <-granted:
+		return owned{s, m}, nil
+	case <-m.Done():
+		return nil, m.Err()
+	case <-ctx.Done():
+		_ = m.Leave(locktest.Ended())
+		return nil, ctx.Err()
+	}
+}
+
+// owned is a shard, and the member that owns it.
+type owned struct {
+	shards.Shard
+
+	member *shards.Member
+}
+
+// Unlock lets the member leave.
+func (o owned) Unlock() error {
+	err := o.Err()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return errors.Join(err, o.member.Leave(ctx))
 }

@@ -32,6 +32,9 @@ func only(why string, kinds ...string) func(k Kind) string {
 
 // reason returns why the kind makes no such promise, "" if it does.
 func (p Promise) reason(k Kind) string {
+	if k.Fits != nil && !slices.Contains(k.Fits, p.Name) {
+		return "its keys are those of a group, see test/virtual"
+	}
 	if p.Not == nil {
 		return ""
 	}

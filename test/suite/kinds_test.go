@@ -9,6 +9,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/setnx"
+	"github.com/signalbox-go/signalbox/shards"
 )
 
 // Kind is a row of the table: how a kind is acquired, and what a promise has to know of it. In most promises a process of this
@@ -34,6 +35,8 @@ type Kind struct {
 	NoTry      bool              // there is no TryLock
 	NoTokens   bool              // tokens are the server's clock, and not compared here
 	Turnless   bool              // a session that is busy may keep others waiting
+	Shortest   time.Duration     // the shortest lease, if that is longer than those of other kinds
+	Fits       []string          // the promises of the table that fit it; nil: all but those that say Not
 	Dead       time.Duration     // how long two dead waiters may delay others, beyond what all kinds promise
 }
 
@@ -100,6 +103,14 @@ func Kinds() []Kind {
 			Takes: 2, RivalTakes: 3, Of: 3, RoundTrips: 2, NoTokens: true, Turnless: true, Whole: true,
 		},
 		{Name: "redlock", New: newQuorum, Servers: 3, Members: 3, RoundTrips: 9},
+		{
+			Name: "shards", New: newShards, RoundTrips: 3, NoTry: true, Whole: true, StepsDown: true, Shortest: shards.MinLease,
+			Fits: []string{
+				"P1/holders never take more than there is", "P1/a crowd that gives up", "P2/a hold outlives an outage", "P2/the wall clock is set",
+				"P2/fixed leases and longest holds end", "P4/a waiter that gives up leaves nothing", "P4/close leaves nothing",
+				"P5/each fault of a renewal", "P6/messages are lost", "P6/a holder dies", "P6/waiters die", "P9/names are kept apart",
+			},
+		},
 		{Name: "countdown", New: newLatch, RoundTrips: 2, NoLease: true, Turnless: true, Whole: true},
 		{
 			Name: "setnx", New: of(locktest.Reentrant()), In: &inSetNX,
