@@ -327,7 +327,7 @@ func (ms *membership) poll(sent clock.Instant) error {
 }
 
 // sendReleases releases the shards that are due at the server, in calls of some shards each. Those of a call without a reply are
-// sent again, and those of a call that the server refused one by one, so that none takes another with it.
+// sent again. Those of a call that the server refused are sent one by one, so that none takes another with it, unless it refuses all.
 func (ms *membership) sendReleases() error {
 	g, m := ms.member.group, ms.member
 	m.mu.Lock()
@@ -359,7 +359,7 @@ func (ms *membership) sendReleases() error {
 				over[r] = struct{}{}
 				continue
 			}
-			r.alone = wire.IsReplyError(err)
+			r.alone = wire.IsReplyError(err) && (wire.Judge(err) != wire.Temporary || wire.OutOfMemory(err))
 			r.failed()
 		}
 	}
@@ -377,14 +377,17 @@ func (ms *membership) sendReleases() error {
 	return nil
 }
 
-// dueLocked returns the releases that are due, in parts: one for each call. A release that was refused is a part of its own.
+// dueLocked returns the releases that are due, in parts: one for each call. A release that was refused is a part of its own. The others
+// go together when one of them is due: a call each, and again while the server refuses all, would be many.
 func (ms *membership) dueLocked(now clock.Instant) (parts [][]*released) {
 	var part []*released
+	isDue := func(r *released) bool { return r.due.Mono() <= now.Mono() }
+	together := slices.ContainsFunc(ms.releases, func(r *released) bool { return !r.alone && isDue(r) })
 	for _, r := range ms.releases {
 		switch {
 		case len(parts) == maxPipeline:
 			return parts
-		case r.due.Mono() > now.Mono():
+		case r.alone && !isDue(r), !r.alone && !together:
 			continue
 		case r.alone:
 			parts = append(parts, []*released{r})

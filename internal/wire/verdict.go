@@ -189,6 +189,9 @@ func EndsUndo(err error) bool {
 	return errors.Is(err, errs.ErrWrongKind) || errors.Is(err, errs.ErrUnsupported) || errors.Is(err, errs.ErrClosed)
 }
 
+// OutOfMemory reports whether the server refuses what a script adds, and not what another one removes.
+func OutOfMemory(err error) bool { return begins(wordsOf(err), []string{"OOM", "OOM command not allowed"}) }
+
 // IsReplyError reports whether err is the reply of a server, or of a proxy before it.
 func IsReplyError(err error) bool {
 	var refusal *rueidis.RedisError
