@@ -190,7 +190,9 @@ func EndsUndo(err error) bool {
 }
 
 // OutOfMemory reports whether the server refuses what a script adds, and not what another one removes.
-func OutOfMemory(err error) bool { return begins(wordsOf(err), []string{"OOM", "OOM command not allowed"}) }
+func OutOfMemory(err error) bool {
+	return begins(wordsOf(err), []string{"OOM", "OOM command not allowed"})
+}
 
 // IsReplyError reports whether err is the reply of a server, or of a proxy before it.
 func IsReplyError(err error) bool {
