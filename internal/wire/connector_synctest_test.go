@@ -435,11 +435,13 @@ func TestAConnectionThatGetsAStateIsNotReplaced(t *testing.T) {
 					}
 					return welcomes(request)
 				})
-				server, dialed := "old", make(chan struct{})
+				var isNext atomic.Bool
+				dialed := make(chan struct{})
 				client := f.client(t, func(o *rueidis.ClientOption) {
 					o.DialCtxFn = func(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
-						name := server
-						if name == "new" {
+						name := "old"
+						if isNext.Load() {
+							name = "new"
 							close(dialed)
 							time.Sleep(1500 * time.Millisecond)
 						}
@@ -449,7 +451,7 @@ func TestAConnectionThatGetsAStateIsNotReplaced(t *testing.T) {
 				})
 				defer client.Close()
 				require.NoError(t, client.Do(t.Context(), client.B().Set().Key("a").Value("b").Build()).Error())
-				server = "new"
+				isNext.Store(true)
 				<-dialed
 				require.NoError(t, client.Do(t.Context(), command(client.B())).Error())
 				time.Sleep(3 * time.Second)

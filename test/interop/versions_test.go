@@ -127,7 +127,7 @@ func TestTwoVersionsOfTheScriptsLoseNoCount(t *testing.T) {
 func TestVersionsOfTheScriptsHandOverToEachOther(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	session, next := locktest.Session(t, server), startTaker(t, server)
+	session, next := locktest.SteadySession(t, server), startTaker(t, server)
 	lock := fair.New(session, "a")
 	lease := locktest.Must(t, lock.Lock)
 	for range redistest.Rounds(5, 200) {
