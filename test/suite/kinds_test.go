@@ -108,7 +108,7 @@ func Kinds() []Kind {
 			Fits: []string{
 				"P1/holders never take more than there is", "P1/a crowd that gives up", "P2/a hold outlives an outage", "P2/the wall clock is set",
 				"P2/fixed leases and longest holds end", "P4/a waiter that gives up leaves nothing", "P4/close leaves nothing",
-				"P5/each fault of a renewal", "P6/messages are lost", "P6/a holder dies", "P6/waiters die", "P9/names are kept apart",
+				"P5/each fault of a renewal", "P6/messages are lost", "P6/a holder dies", "P6/waiters die",
 			},
 		},
 		{Name: "countdown", New: newLatch, RoundTrips: 2, NoLease: true, Turnless: true, Whole: true},
