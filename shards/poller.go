@@ -355,12 +355,15 @@ func (ms *membership) sendReleases() error {
 			ms.pollSoon(outcome.Reply.Int(2))
 		}
 		for _, r := range parts[i] {
+			was := *r
 			if err == nil || len(parts[i]) == 1 && isWrong(err) && !ms.isLeft(r, err) {
 				over[r] = struct{}{}
 				continue
 			}
-			r.alone = wire.IsReplyError(err) && (wire.Judge(err) != wire.Temporary || wire.OutOfMemory(err))
-			r.failed()
+			r.alone = isWrong(err) || wire.IsReplyError(err) && (wire.Judge(err) != wire.Temporary || wire.OutOfMemory(err))
+			if wasChanged := r.alone && !was.alone || r.release != was.release; !wasChanged {
+				r.failed()
+			} // else it is sent in another way at once
 		}
 	}
 	if len(over) == 0 {
