@@ -361,9 +361,10 @@ func (ms *membership) sendReleases() error {
 				continue
 			}
 			r.alone = isWrong(err) || wire.IsReplyError(err) && (wire.Judge(err) != wire.Temporary || wire.OutOfMemory(err))
-			if wasChanged := r.alone && !was.alone || r.release != was.release; !wasChanged {
+			isChanged := r.alone && !was.alone || r.release != was.release // it is sent in another way at once
+			if !isChanged {
 				r.failed()
-			} // else it is sent in another way at once
+			}
 		}
 	}
 	if len(over) == 0 {

@@ -223,9 +223,6 @@ func (c *conn) drain(leaving error) {
 func (c *conn) drained() {
 	c.mu.Lock()
 	leaving := c.mu.leaving
-	if leaving == nil && c.mu.pinned { // by a request that was written while the second connection was made
-		c.keepLocked()
-	}
 	c.mu.Unlock()
 	if leaving != nil {
 		c.end(leaving)

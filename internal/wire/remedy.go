@@ -23,7 +23,7 @@ var refusalRemedies = []struct {
 	remedy string
 }{
 	{[]string{"READONLY", "MASTERDOWN"}, "let the address lead to the primary, or dial the sentinels: this server is a replica"},
-	{[]string{"OOM", "OOM command not allowed"}, "raise maxmemory, or remove keys of other programs; renewals and releases pass meanwhile"},
+	{memoryRefusals, "raise maxmemory, or remove keys of other programs; renewals and releases pass meanwhile"},
 	{[]string{"MISCONF"}, "make room on the server's disk, or repair what its log says of saving"},
 	{[]string{"NOREPLICAS"}, "bring the server's replicas back, or lower min-replicas-to-write"},
 	{[]string{"LOADING", "LOADING Redis is loading", "LOADING Valkey is loading"}, "wait until the server has read its data; if it restarts again and again, its log says why"},

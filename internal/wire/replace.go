@@ -181,13 +181,18 @@ func (c *conn) makeNext(ctx context.Context, requests []greetingRequest) error {
 	return nil
 }
 
-// replace replaces the first connection by the second, if the drain was not ended. No reply is due, and Write is blocked. So the client has no
+// replace replaces the first connection by the second. No reply is due, and Write is blocked. So the client has no
 // request on the first one, and the error that its end gives to Read is not for the client.
 func (c *conn) replace() {
 	c.mu.Lock()
 	if c.mu.endErr != nil || c.mu.leaving != nil || !c.mu.draining || c.mu.next == nil {
 		c.mu.Unlock()
 		return // the connection ends, or was just replaced
+	}
+	if c.mu.pinned { // by a request that was written while the second connection was made
+		c.keepLocked()
+		c.mu.Unlock()
+		return
 	}
 	old := c.mu.inner
 	c.mu.inner, c.mu.next = c.mu.next, nil

@@ -36,9 +36,14 @@ const (
 //
 //nolint:gochecknoglobals // a constant table
 var temporaryRefusals = slices.Concat(pausedForAll, []string{
-	"READONLY", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "MISCONF", "OOM", "MOVED", "ASK",
-	"NOSCRIPT", "max number of clients", "Script killed by user", "OOM command not allowed",
-})
+	"READONLY", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "MISCONF", "MOVED", "ASK",
+	"NOSCRIPT", "max number of clients", "Script killed by user",
+}, memoryRefusals)
+
+// memoryRefusals lists those of them with which a server refuses what adds data.
+//
+//nolint:gochecknoglobals // a constant table
+var memoryRefusals = []string{"OOM", "OOM command not allowed"}
 
 // pausedForAll lists those of them with which a server refuses every script, whatever it does.
 //
@@ -189,9 +194,9 @@ func EndsUndo(err error) bool {
 	return errors.Is(err, errs.ErrWrongKind) || errors.Is(err, errs.ErrUnsupported) || errors.Is(err, errs.ErrClosed)
 }
 
-// OutOfMemory reports whether the server refuses what a script adds, and not what another one removes.
+// OutOfMemory reports whether the server is full: it refuses what adds data, and not what removes some.
 func OutOfMemory(err error) bool {
-	return begins(wordsOf(err), []string{"OOM", "OOM command not allowed"})
+	return begins(wordsOf(err), memoryRefusals)
 }
 
 // IsReplyError reports whether err is the reply of a server, or of a proxy before it.

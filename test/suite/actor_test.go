@@ -42,10 +42,6 @@ func act(stdin io.Reader, stdout io.Writer) {
 	if os.Getenv(rivalEnv) != "" {
 		k = k.rival()
 	}
-	options := []signalbox.LockOption{signalbox.WithRenewedLease(max(actorLife, k.Shortest))}
-	if k.In != nil {
-		options = append(options, signalbox.WithLayout(*k.In))
-	}
 	var sessions Sessions
 	for url := range strings.FieldsSeq(os.Getenv(urlsEnv)) {
 		s, err := signalbox.Dial(context.Background(), url)
@@ -58,7 +54,7 @@ func act(stdin io.Reader, stdout io.Writer) {
 		_, _ = io.Copy(io.Discard, stdin)
 		close(over)
 	}()
-	lock := k.New(sessions, os.Getenv(nameEnv), options...)
+	lock := k.New(sessions, os.Getenv(nameEnv), k.options(max(actorLife, k.Shortest))...)
 	var group sync.WaitGroup
 	for n := range users {
 		group.Go(func() { use(n, lock, stdout, over) })
@@ -79,7 +75,7 @@ func must(err error) {
 	}
 }
 
-// use acquires the lock and releases it until the process is over. It has it for milliseconds, and sometimes for longer than a lease.
+// use acquires the lock and releases it until the process ends. It holds it for milliseconds, and sometimes for longer than a lease.
 func use(user int, lock Lock, stdout io.Writer, over <-chan struct{}) {
 	for {
 		select {

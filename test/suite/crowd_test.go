@@ -150,11 +150,11 @@ func (a *actor) taken() int {
 	return a.uses
 }
 
-// incident is what happens to a crowd. It returns the actor that this keeps from the lock, nil for none.
+// incident is what happens to a crowd.
 type incident struct {
 	name string
-	do   func(c *crowdOf) (away *actor)
-	undo func(c *crowdOf, away *actor)
+	do   func(c *crowdOf) (away *actor) // returns the actor that it keeps from the lock, nil for none
+	undo func(c *crowdOf, away *actor)  // nil if there is nothing to undo
 }
 
 // incidents returns what can happen.
@@ -180,7 +180,7 @@ func (c *crowdOf) incidents() []incident {
 			s.MustDo(c.T, "CLIENT", "KILL", "TYPE", "pubsub")
 			s.MustDo(c.T, "CLIENT", "KILL", "TYPE", "normal")
 		})},
-		incident{name: "a server stands still", do: on(func(s *redistest.Server) {
+		incident{name: "a server freezes", do: on(func(s *redistest.Server) {
 			s.Freeze()
 			c.pass(2 * actorLife)
 			s.Thaw()
@@ -231,7 +231,7 @@ func (c *crowdOf) kill() *actor {
 	return a
 }
 
-// stop stops an actor wherever it is, and returns when others have had the lock for longer than its lease.
+// stop stops an actor wherever it is, for up to two leases. The others continue meanwhile.
 func (c *crowdOf) stop() *actor {
 	a := c.alive[rand.N(len(c.alive))]
 	a.Freeze()

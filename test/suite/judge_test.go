@@ -35,10 +35,7 @@ func side(rival bool) int { //nolint:revive // which of two
 
 // after returns what is taken after an action; false if it cannot have happened.
 func (t taken) after(k Kind, a action) (taken, bool) {
-	takes := [2]int{k.takes(), k.takes()}
-	if k.Rival != nil {
-		takes[1] = max(k.RivalTakes, 1)
-	}
+	takes := [2]int{k.takes(), k.rival().takes()}
 	capacity := max(k.Of, 1)
 	me := taker{a.who + 1, a.rival, a.token}
 	at := slices.Index(t.holds[:], me)

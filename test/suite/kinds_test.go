@@ -119,6 +119,15 @@ func Kinds() []Kind {
 	}
 }
 
+// options returns the options of locks of this kind, with leases of that length.
+func (k Kind) options(lease time.Duration) []signalbox.LockOption {
+	all := []signalbox.LockOption{signalbox.WithRenewedLease(lease)}
+	if k.In != nil {
+		all = append(all, signalbox.WithLayout(*k.In))
+	}
+	return all
+}
+
 // crowdKinds returns the kinds whose processes are killed and stopped: those whose holds have an end, also idle ones.
 func crowdKinds() (all []Kind) {
 	kept := func(s Sessions, name string, options ...signalbox.LockOption) Lock {

@@ -112,10 +112,7 @@ func (w *World) end() {
 func (w *World) Process(k Kind, options ...signalbox.LockOption) *Process {
 	w.Helper()
 	p := &Process{Wire: &Wire{}, kind: k, prefix: w.prefix}
-	p.options = append([]signalbox.LockOption{signalbox.WithRenewedLease(w.Life)}, options...)
-	if k.In != nil {
-		p.options = append(p.options, signalbox.WithLayout(*k.In))
-	}
+	p.options = append(k.options(w.Life), options...)
 	var clients []rueidis.Client
 	for server := range w.admins {
 		c := w.client(server, p.connected(w))
