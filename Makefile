@@ -80,7 +80,7 @@ test: redis ## the tests of all modules that need not wait for real time
 .PHONY: test-full
 test-full: redis ## all tests of all modules, under the race detector where there is a C compiler
 	$(call tests,$(RACE) -timeout $(LONGEST))
-	$(if $(RACE),cd test && GOWORK=off $(gotest) -shuffle=on -timeout $(LONGEST) ./virtual ./suite)
+	$(if $(RACE),cd test && GOWORK=off $(gotest) -shuffle=on -timeout $(LONGEST) ./virtual ./suite ./walks ./shardgroups ./interop)
 	cd test && for world in $(WORLDS); do SIGNALBOX_WORLDS=$$world GOWORK=off $(gotest) -shuffle=on -timeout $(LONGEST) -run "TestPromises|TestScripts|TestProcesses" ./suite; done
 
 .PHONY: race

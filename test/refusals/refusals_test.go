@@ -33,7 +33,7 @@ func TestARefusalIsReportedAndEnds(t *testing.T) {
 	for i, name := range slices.Sorted(maps.Keys(all)) {
 		r := all[name]
 		for n, kind := range locktest.Primitives() {
-			if testing.Short() && (i+n)%4 != 0 {
+			if redistest.Quick() && (i+n)%4 != 0 {
 				continue // each refusal of one kind of lock, in turn
 			}
 			t.Run(name+"/"+kind.Name, func(t *testing.T) {

@@ -6,13 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
 // givenUp ends the context of a call at each millisecond, before and after the grant.
@@ -91,7 +91,7 @@ func faultOfAcquire(w *World, k Kind) {
 		for t.at = 1; t.at < most; t.at++ {
 			requests := 0
 			for t.fault = LoseRequest; t.fault < faults; t.fault++ {
-				if testing.Short() && (i+t.at+int(t.fault)+len(k.Name))%4 != 0 {
+				if redistest.Quick() && (i+t.at+int(t.fault)+len(k.Name))%4 != 0 {
 					continue // kinds have the others
 				}
 				n, err := t.run(w, k, helper)

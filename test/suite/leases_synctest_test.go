@@ -5,7 +5,6 @@ package suite_test
 import (
 	"errors"
 	"fmt"
-	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -174,7 +173,7 @@ func boundedHolds(w *World, k Kind) {
 func faultOfRenewal(w *World, k Kind) {
 	b := w.Rival(k)
 	for f := LoseRequest; f < faults; f++ {
-		if testing.Short() && (int(f)+len(k.Name))%2 == 0 {
+		if redistest.Quick() && (int(f)+len(k.Name))%2 == 0 {
 			continue // kinds have the others
 		}
 		a := w.Process(k)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
 // keyFaults returns what another program may do to a key, as commands, by name: it has now the value now, and had old once.
@@ -134,7 +135,7 @@ func TestAFaultOfAKeyIsBoundedOrNamed(t *testing.T) {
 	t.Parallel()
 	const renewal, lease, polls = 11 * time.Second, 30 * time.Second, 3 * time.Second
 	for name := range holdings() {
-		if testing.Short() && name != "reentrant" && name != locktest.Writer().Name {
+		if redistest.Quick() && name != "reentrant" && name != locktest.Writer().Name {
 			continue
 		}
 		for _, state := range []string{"Held", "WaitedFor", "HandedOff", "Free"} {

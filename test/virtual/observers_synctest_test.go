@@ -19,6 +19,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/election"
 	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/once"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/shards"
@@ -166,7 +167,7 @@ func TestAFaultOfOneObserverCostsNoOther(t *testing.T) {
 	for n, fault := range faults() {
 		for i, hook := range hooks {
 			orders := []bool{true, false}
-			if testing.Short() { // a quarter
+			if redistest.Quick() { // a quarter
 				if orders = orders[:1+i/2%2][i/2%2:]; (i+n)%2 == 0 {
 					continue
 				}

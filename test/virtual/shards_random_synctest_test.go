@@ -217,7 +217,7 @@ func TestShardsUnderRandomEvents(t *testing.T) {
 	for seed := range uint64(redistest.Rounds(3, 14)) {
 		playShards(t, drawShards(seed, verbs), counts)
 	}
-	if !testing.Short() {
+	if !redistest.Quick() {
 		counts.require(t, requiredRows()...)
 	}
 }

@@ -60,10 +60,17 @@ func ReceiveFor[T any](tb testing.TB, limit time.Duration, what string, c <-chan
 	}
 }
 
-// Rounds returns how many rounds a test makes of what it repeats: full, or quick under -short. It is for tests that cost
-// time of the processor; those that wait call [Slow].
+// Quick reports whether tests that cost time of the processor do less of what they repeat: under -short, and under the race
+// detector, which makes them seven times slower and finds in few rounds what it finds. make test-full runs those of
+// the packages that repeat most in full, without it.
+func Quick() bool {
+	return testing.Short() || underRace
+}
+
+// Rounds returns how many rounds a test makes of what it repeats: full, or quick if it is to be [Quick]. It is for tests that
+// cost time of the processor; those that wait call [Slow].
 func Rounds(quick, full int) int {
-	if testing.Short() {
+	if Quick() {
 		return quick
 	}
 	return full
