@@ -85,11 +85,21 @@ func (w weighted) TryLock(ctx context.Context) (signalbox.Lease, error) {
 
 // newPair makes a multilock of a fair and a reentrant lock. Keys of the name are those of the second.
 func newPair(s Sessions, name string, options ...signalbox.LockOption) Lock {
+	return leased{multilock.New(pairOf(s, name, options)...)}
+}
+
+// newReversedPair is newPair with its members in the other order.
+func newReversedPair(s Sessions, name string, options ...signalbox.LockOption) Lock {
+	members := pairOf(s, name, options)
+	return leased{multilock.New(members[1], members[0])}
+}
+
+func pairOf(s Sessions, name string, options []signalbox.LockOption) []multilock.Member {
 	member := func(p locktest.Primitive, name string) multilock.Member {
 		m, _ := p.New(s[0], name, options...).(multilock.Member)
 		return m
 	}
-	return leased{multilock.New(member(locktest.Fair(), name+"/b"), member(locktest.Reentrant(), name))}
+	return []multilock.Member{member(locktest.Fair(), name+"/b"), member(locktest.Reentrant(), name)}
 }
 
 // newQuorum makes a redlock, with tokens that rise.
@@ -210,7 +220,7 @@ func (r runner) Lock(ctx context.Context) (Hold, error) {
 		began, ended := make(chan running, 1), make(chan struct{})
 		var err error
 		own, cancel := context.WithCancelCause(context.WithoutCancel(ctx)) // the wait ends with ctx, and the hold does not
-		stop := context.AfterFunc(ctx, func() { cancel(ctx.Err()) })
+		stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 		go func() {
 			defer close(ended)
 			_, _, err = r.once.Do(own, func(_ context.Context, lease signalbox.Lease) ([]byte, error) {

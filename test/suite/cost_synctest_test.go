@@ -85,21 +85,33 @@ func denial(w *World, k Kind) {
 	w.Free(w.Process(k), "a")
 }
 
-// force ends a hold without its lease, and names its holder before.
+// force ends a hold without its lease, and names its holder before. The holder learns of it by a message, whoever sends it, and the
+// waiters of both sides get the lock.
 func force(w *World, k Kind) {
 	a, b := w.Process(k), w.Process(k)
-	h := w.Holds(a, "a")
-	forcible := b.forcible("a")
-	holder, err := forcible.Holder(w.Context())
-	require.NoError(w, err)
-	require.LessOrEqual(w, holder.Token, h.Token())
-	require.NoError(w, forcible.ForceUnlock(w.Context()))
-	<-h.Done()
-	w.Lost(h)
-	isLocked, err := forcible.IsLocked(w.Context())
-	require.NoError(w, err)
-	require.False(w, isLocked)
-	w.Free(w.Rival(k), "a")
+	for _, forcible := range []locktest.Forcible{b.forcible("a"), a.forcible("a")} {
+		require.ErrorIs(w, forcible.ForceUnlock(w.Context()), signalbox.ErrNotHeld)
+		h := w.Holds(a, "a")
+		holder, err := forcible.Holder(w.Context())
+		require.NoError(w, err)
+		require.LessOrEqual(w, holder.Token, h.Token())
+		waiting := []waiter{w.Waits(w.Context(), w.Rival(k), "a"), locktest.LaterWith(w.Context(), a.Lock("a").Lock)}
+		w.Arrive(a)
+		require.NoError(w, forcible.ForceUnlock(w.Context()))
+		forced := time.Now()
+		<-h.Done()
+		require.LessOrEqual(w, time.Since(forced), w.Grace)
+		w.Lost(h)
+		all := merged(waiting)
+		for range waiting {
+			next := w.Gets(all, 5*time.Second)
+			w.Rises(k, h, next)
+			w.Unlocks(next)
+		}
+		isLocked, err := forcible.IsLocked(w.Context())
+		require.NoError(w, err)
+		require.False(w, isLocked)
+	}
 }
 
 // forcible returns the lock of a name, nil if it has no ForceUnlock.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -200,7 +201,10 @@ func names(w *World, k Kind) {
 	a, b := w.Process(k), w.Rival(k)
 	_, err := a.Lock("").Lock(w.Context())
 	require.Error(w, err)
-	all := []string{"{}", "a b", "ä\x00ö", "{x}y", "x", "a:queue", "a", "A", "a "}
+	all := []string{
+		"{}", "a b", "ä\x00ö", "{x}y", "x", "a:queue", "a", "A", "a ", "}", "a}:lock", "%7Ba%7D", "\xff", "\xc3\x28", "\uFFFD", "a:permits", "a}:readers",
+		"sb:{a}:lock", "*", "a\r\nb", strings.Repeat("{", 200),
+	}
 	held := make(map[string]Hold)
 	for _, name := range slices.Clone(all) {
 		h, err := a.Lock(name).Lock(w.Context())

@@ -77,7 +77,7 @@ func Kinds() []Kind {
 		},
 		{Name: "election", New: newElection, RoundTrips: 3, InOrder: true, NoTry: true, Whole: true, StepsDown: true},
 		{Name: "once", New: newOnce, RoundTrips: 4, NoTry: true, Function: true, Turnless: true, Whole: true},
-		{Name: "multilock", New: newPair, Members: 2, RoundTrips: 2},
+		{Name: "multilock", New: newPair, Rival: newReversedPair, Members: 2, RoundTrips: 2},
 		{
 			Name: "redisson", New: of(locktest.Reentrant()), In: &inRedisson,
 			RoundTrips: 2, NoTokens: true, Turnless: true, Whole: true,
@@ -196,6 +196,10 @@ func (k Kind) waitsALease() string {
 
 func (k Kind) longDead() string {
 	return k.because("its dead waiters delay others for minutes", k.Dead > time.Minute)
+}
+
+func (k Kind) notEntered() string {
+	return k.because("its holder has no context that enters it again", (&Process{kind: k, Sessions: Sessions{nil}}).enterable("a") == nil)
 }
 
 func (k Kind) unforced() string {

@@ -34,7 +34,15 @@ func givenUp(w *World, k Kind) {
 		w.Arrive()
 		w.LeavesNothing(b, "a")
 	}
-	for ms := range 8 { // of a lock that is free
+	over, end := context.WithCancelCause(w.Context())
+	why := errors.New("the request was dropped")
+	end(why)
+	b.Arm(0, None)
+	_, err := b.Lock("b").Lock(over)
+	require.ErrorIs(w, err, context.Canceled)
+	require.ErrorIs(w, err, why)
+	require.True(w, k.Function || len(b.Requests()) == 0, "%q", b.Requests()) // a once ends its call on another goroutine
+	for ms := range 8 {                                                       // of a lock that is free
 		ctx, cancel := context.WithTimeout(w.Context(), time.Duration(ms)*time.Millisecond)
 		if h, err := b.Lock("b").Lock(ctx); err == nil {
 			w.Unlocks(h)
