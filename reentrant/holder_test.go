@@ -106,41 +106,6 @@ func TestHolderNamesALockOfAnotherKind(t *testing.T) {
 	}
 }
 
-// P9: a read-write lock's key is a sorted set.
-func TestHolderNamesAReadWriteLock(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	mu := reentrant.New(locktest.SteadySession(t, server), "a")
-	id, ends := strings.Repeat("x", 22), time.Now().Add(time.Minute).Truncate(time.Millisecond)
-	server.MustDo(t, "ZADD", locktest.Key("a"), "-1795246514376753", "sb1w", 0, "phase", ends.UnixMicro(), id+strings.Repeat("y", 19)+"a:1")
-	h := requireHolder(t, mu)
-	require.Equal(t, "rwlock", h.Kind)
-	require.Equal(t, id, h.Session)
-	require.Equal(t, "a:1", h.Label)
-	require.Equal(t, time.UnixMicro(1795246514376753), h.Since)
-	require.Equal(t, ends.UnixMilli(), h.Until.UnixMilli())
-	before := server.MustDo(t, "DUMP", locktest.Key("a"))
-	_, err := mu.TryLock(t.Context())
-	require.ErrorIs(t, err, signalbox.ErrWrongKind)
-	require.ErrorContains(t, err, "(rwlock)")
-	err = mu.ForceUnlock(t.Context())
-	require.ErrorIs(t, err, signalbox.ErrWrongKind)
-	require.ErrorContains(t, err, "(rwlock)")
-	require.Equal(t, before, server.MustDo(t, "DUMP", locktest.Key("a")))
-}
-
-// P9: a sorted set without our mark belongs to another program.
-func TestAForeignSortedSetIsErrWrongKind(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	mu := reentrant.New(locktest.SteadySession(t, server), "a")
-	server.MustDo(t, "ZADD", locktest.Key("a"), 1, "x")
-	_, err := mu.Holder(t.Context())
-	require.ErrorIs(t, err, signalbox.ErrWrongKind)
-	_, err = mu.TryLock(t.Context())
-	require.ErrorIs(t, err, signalbox.ErrWrongKind)
-}
-
 func TestHolderReportsAKeyWithoutAnEnd(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -149,24 +114,4 @@ func TestHolderReportsAKeyWithoutAnEnd(t *testing.T) {
 	server.MustDo(t, "PERSIST", locktest.Key("a"))
 	require.True(t, requireHolder(t, mu).Until.IsZero())
 	require.NoError(t, lease.Unlock())
-}
-
-// P7: one round trip, which changes nothing.
-func TestToAskForAHolderIsOneRoundTrip(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	mu := reentrant.New(locktest.SteadySession(t, server), "a")
-	_, _ = mu.IsLocked(t.Context()) // the script is known from here on
-	server.MustDo(t, "SET", locktest.Key("a"), "sb1l1795246514376753"+strings.Repeat("x", 41)+"r-")
-	want := map[string]int64{"evalsha": 1, "get": 1, "pexpiretime": 1}
-	if redistest.IsOld(t) {
-		want = map[string]int64{"evalsha": 1, "get": 1, "time": 1, "pttl": 1}
-	}
-	require.Equal(t, want, server.SentBy(func() { requireHolderOnce(t, mu) }))
-}
-
-func requireHolderOnce(t *testing.T, mu *reentrant.Lock) {
-	t.Helper()
-	_, err := mu.Holder(t.Context())
-	require.NoError(t, err)
 }

@@ -32,69 +32,6 @@ func BenchmarkUncontended(b *testing.B) {
 	}
 }
 
-// BenchmarkObserved is BenchmarkUncontended of one goroutine with an observer whose hooks do nothing.
-func BenchmarkObserved(b *testing.B) {
-	start := func(ctx context.Context, _ signalbox.Event) context.Context { return ctx }
-	hook := func(context.Context, signalbox.Event) {}
-	s := locktest.SteadySession(b, redistest.Start(b), signalbox.WithObserver(signalbox.Observer{
-		Waiting: start, Acquired: start, Refused: hook, Released: hook, Lost: hook, Renewed: hook,
-	}))
-	lock := reentrant.New(s, "a", signalbox.WithClass("orders"))
-	lockAndUnlock(b, lock)
-	b.ReportAllocs()
-	for b.Loop() {
-		lockAndUnlock(b, lock)
-	}
-}
-
-// BenchmarkEnterAgain enters a lock again and gives the entry back, with a context that many values
-// surround: no round trip.
-func BenchmarkEnterAgain(b *testing.B) {
-	server := redistest.Start(b)
-	for _, depth := range []int{1, 10} {
-		b.Run(fmt.Sprintf("depth=%d", depth), func(b *testing.B) {
-			mu := reentrant.New(locktest.SteadySession(b, server), "a")
-			lease := locktest.Must(b, mu.Lock)
-			ctx := deeper(lease.Enter(b.Context()), depth)
-			b.ReportAllocs()
-			for b.Loop() {
-				again, err := mu.Lock(ctx)
-				if err != nil {
-					b.Fatal(err)
-				}
-				if err := again.Unlock(); err != nil {
-					b.Fatal(err)
-				}
-			}
-			_ = lease.Unlock()
-		})
-	}
-}
-
-// BenchmarkOneProcess has one lock that the goroutines of one process want: it is handed over among them.
-func BenchmarkOneProcess(b *testing.B) {
-	server := redistest.Start(b)
-	for _, goroutines := range []int{1, 64} {
-		b.Run(fmt.Sprintf("goroutines=%d", goroutines), func(b *testing.B) {
-			mu := reentrant.New(locktest.SteadySession(b, server), "a")
-			lockAndUnlock(b, mu)
-			b.ReportAllocs()
-			share(b, goroutines, func(int) { lockAndUnlock(b, mu) })
-		})
-	}
-}
-
-// BenchmarkTwoProcesses lets two sessions want one lock: it is handed over by release and message.
-func BenchmarkTwoProcesses(b *testing.B) {
-	server := redistest.Start(b)
-	locks := []*reentrant.Lock{reentrant.New(locktest.SteadySession(b, server), "a"), reentrant.New(locktest.SteadySession(b, server), "a")}
-	for _, mu := range locks {
-		lockAndUnlock(b, mu)
-	}
-	b.ReportAllocs()
-	share(b, len(locks), func(i int) { lockAndUnlock(b, locks[i]) })
-}
-
 func lockAndUnlock(b *testing.B, mu *reentrant.Lock) {
 	lease, err := mu.Lock(context.Background())
 	if err == nil {
@@ -142,16 +79,6 @@ func BenchmarkBind(b *testing.B) {
 		})
 	}
 	_ = lease.Unlock()
-}
-
-type depthKey int
-
-// deeper returns ctx with values around it, as requests add them.
-func deeper(ctx context.Context, depth int) context.Context {
-	for i := range depth {
-		ctx = context.WithValue(ctx, depthKey(i), i)
-	}
-	return ctx
 }
 
 // BenchmarkRequest takes a lock as a request handler does: a lock object and a context with a deadline for each call.
