@@ -40,104 +40,6 @@ func TestADowngradedLeaseKeepsItsToken(t *testing.T) {
 	require.NoError(t, beside.Unlock())
 }
 
-// The downgrade admits waiting readers of this session and of others, by its reply and by messages, before
-// the next writer. That writer has its turn after them. A downgrade that notified no reader would leave
-// them to a poll.
-func TestDowngradeLetsAllReadersInAndThenTheNextWriter(t *testing.T) {
-	t.Parallel()
-	f := ownFixture(t)
-	proxy := f.proxy()
-	mus := append([]*rwlock.Lock{f.lockAt(proxy), f.lockAt(proxy)}, f.locks(2)...)
-	rounds, quick := 0, 0
-	redistest.Await(t, "six downgrades, one of them noticed by a message and not by a poll", func() bool {
-		lease := must(t, mus[0], write)
-		readers := []<-chan result{f.queue(t.Context(), mus[0], read, 1)}
-		writer := f.queue(t.Context(), mus[3], write, 2)
-		readers = append(readers, f.queue(t.Context(), mus[1], read, 3), follow(t.Context(), t, mus[1], 2))
-		readers = append(readers, f.queue(t.Context(), mus[2], read, 4))
-		f.awaitChannels("grants", 4)
-		proxy.SetMatch(locktest.RunsScript(scripts.RWLockPoll))
-		before := proxy.Requests()
-		require.NoError(t, mus[0].Downgrade(t.Context(), lease))
-		var leases []signalbox.Lease
-		for _, r := range readers {
-			leases = append(leases, locktest.MustHave(t, r))
-		}
-		if proxy.Requests() == before {
-			quick++
-		}
-		for _, reader := range leases {
-			require.Greater(t, reader.Token(), lease.Token())
-			require.NoError(t, lease.Err())
-			require.False(t, locktest.IsClosed(writer))
-			require.NoError(t, reader.Unlock())
-		}
-		require.False(t, locktest.IsClosed(writer), "beside the lease that was downgraded")
-		require.NoError(t, lease.Unlock())
-		next := locktest.MustHave(t, writer)
-		require.Greater(t, next.Token(), lease.Token())
-		require.NoError(t, next.Unlock())
-		rounds++
-		return rounds >= 6 && quick > 0
-	})
-}
-
-// P5: a downgrade whose reply is lost is repeated in the background, and admits readers while the holder
-// stays.
-func TestADowngradeWithoutAReplyIsRepeated(t *testing.T) {
-	t.Parallel()
-	for _, kind := range []redistest.FaultKind{
-		redistest.CutBeforeRequest, redistest.CutAfterRequest,
-	} {
-		t.Run(kind.String(), func(t *testing.T) {
-			t.Parallel()
-			f := sharedFixture(t)
-			proxy := f.proxy()
-			mu := f.lockAt(proxy)
-			lease := must(t, mu, write)
-			require.NoError(t, mu.Downgrade(t.Context(), lease)) // teaches the server the script
-			require.NoError(t, lease.Unlock())
-			lease = must(t, mu, write)
-			reader := f.queue(t.Context(), f.lock(), read, 1)
-			proxy.SetMatch(locktest.RunsScript(scripts.RWLockDowngrade))
-			proxy.ResetCount()
-			fault := proxy.Arm(redistest.Fault{Kind: kind})
-			ctx, cancel := context.WithCancel(t.Context())
-			returned := make(chan error, 1)
-			go func() { returned <- mu.Downgrade(ctx, lease) }()
-			redistest.Receive(t, "the fault", fault.Fired())
-			cancel()
-			_ = redistest.Receive(t, "the reply, or no reply", returned)
-			beside := locktest.MustHave(t, reader)
-			require.NoError(t, lease.Err())
-			redistest.Await(t, "a wire", func() bool { return mu.Downgrade(t.Context(), lease) == nil })
-			require.NoError(t, beside.Unlock())
-			require.NoError(t, lease.Unlock())
-			f.awaitFree()
-		})
-	}
-}
-
-// P5: it is repeated after the release too. A downgrade that arrives late finds nothing, and changes no
-// other hold.
-func TestALateDowngradeChangesNoOtherHold(t *testing.T) {
-	t.Parallel()
-	f := sharedFixture(t)
-	proxy := f.proxy()
-	mu := f.lockAt(proxy)
-	lease := must(t, mu, write)
-	proxy.Refuse()
-	proxy.CutAll()
-	require.Error(t, mu.Downgrade(t.Context(), lease))
-	proxy.Accept()
-	_ = lease.Unlock() // confirmed or not
-	next := must(t, f.lock(), write)
-	require.ErrorIs(t, mu.Downgrade(t.Context(), lease), signalbox.ErrReleased)
-	require.ErrorIs(t, second(mu.TryRLock(t.Context())), signalbox.ErrHeld)
-	require.NoError(t, next.Err())
-	require.NoError(t, next.Unlock())
-}
-
 // P2: of a lease that has ended it says why, at once, and the lease is over.
 func TestDowngradeOfALostLeaseIsItsError(t *testing.T) {
 	t.Parallel()
@@ -179,41 +81,6 @@ func TestDowngradeOfAForeignLeaseIsErrNotHeld(t *testing.T) {
 	require.ErrorIs(t, second(elsewhere.TryRLock(t.Context())), signalbox.ErrHeld)
 	require.NoError(t, lease.Unlock())
 	require.ErrorIs(t, mu.Downgrade(t.Context(), lease), signalbox.ErrReleased)
-}
-
-// A reader's lease does not change: no reader enters past a writer that waits, however often it is
-// downgraded.
-func TestDowngradeOfAReadersLeaseAdmitsNoReader(t *testing.T) {
-	t.Parallel()
-	f := sharedFixture(t)
-	mus := f.locks(3)
-	plain := must(t, mus[0], read)
-	lease := must(t, mus[1], write2(plain))
-	writer := f.queue(t.Context(), mus[2], write, 1)
-	late := f.queue(t.Context(), f.lock(), read, 2)
-	for range 3 {
-		require.NoError(t, mus[1].Downgrade(t.Context(), lease))
-	}
-	require.Equal(t, 2, f.queued())
-	require.NoError(t, lease.Unlock())
-	next := locktest.MustHave(t, writer)
-	require.False(t, locktest.IsClosed(late))
-	require.NoError(t, next.Unlock())
-	require.NoError(t, locktest.MustHave(t, late).Unlock())
-}
-
-// write2 releases a reader's lease, writes, and downgrades.
-func write2(before signalbox.Lease) lockMethod {
-	return func(mu *rwlock.Lock, ctx context.Context) (signalbox.Lease, error) {
-		if err := before.Unlock(); err != nil {
-			return signalbox.Lease{}, err
-		}
-		lease, err := mu.Lock(ctx)
-		if err == nil {
-			err = mu.Downgrade(ctx, lease)
-		}
-		return lease, err
-	}
 }
 
 // All entries of a hold read once it is downgraded, by whichever of its leases.
@@ -267,5 +134,41 @@ func TestDowngradeRacesWithTheEndOfItsLease(t *testing.T) {
 			_ = lease.Unlock()
 			f.awaitFree()
 		}
+	}
+}
+
+// P5: a downgrade whose reply is lost is repeated in the background, and admits readers while the holder
+// stays.
+func TestADowngradeWithoutAReplyIsRepeated(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []redistest.FaultKind{
+		redistest.CutBeforeRequest, redistest.CutAfterRequest,
+	} {
+		t.Run(kind.String(), func(t *testing.T) {
+			t.Parallel()
+			f := sharedFixture(t)
+			proxy := f.proxy()
+			mu := f.lockAt(proxy)
+			lease := must(t, mu, write)
+			require.NoError(t, mu.Downgrade(t.Context(), lease)) // teaches the server the script
+			require.NoError(t, lease.Unlock())
+			lease = must(t, mu, write)
+			reader := f.queue(t.Context(), f.lock(), read, 1)
+			proxy.SetMatch(locktest.RunsScript(scripts.RWLockDowngrade))
+			proxy.ResetCount()
+			fault := proxy.Arm(redistest.Fault{Kind: kind})
+			ctx, cancel := context.WithCancel(t.Context())
+			returned := make(chan error, 1)
+			go func() { returned <- mu.Downgrade(ctx, lease) }()
+			redistest.Receive(t, "the fault", fault.Fired())
+			cancel()
+			_ = redistest.Receive(t, "the reply, or no reply", returned)
+			beside := locktest.MustHave(t, reader)
+			require.NoError(t, lease.Err())
+			redistest.Await(t, "a wire", func() bool { return mu.Downgrade(t.Context(), lease) == nil })
+			require.NoError(t, beside.Unlock())
+			require.NoError(t, lease.Unlock())
+			f.awaitFree()
+		})
 	}
 }

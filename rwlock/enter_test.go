@@ -15,28 +15,6 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// A reader enters again past a waiting writer, and a writer enters again past all waiters: else each would
-// wait for the other.
-func TestEnteringAgainDoesNotQueue(t *testing.T) {
-	t.Parallel()
-	f := sharedFixture(t)
-	mu := f.lock()
-	for _, side := range []lockMethod{write, read} {
-		lease := must(t, mu, side)
-		waiting := f.queue(t.Context(), f.lock(), write, 1)
-		aged()
-		for _, enter := range []func(context.Context) (signalbox.Lease, error){mu.RLock, mu.TryRLock} {
-			again, err := enter(lease.Enter(t.Context()))
-			require.NoError(t, err)
-			require.Equal(t, lease.Token(), again.Token())
-			require.NoError(t, again.Unlock())
-		}
-		require.False(t, locktest.IsClosed(waiting))
-		require.NoError(t, lease.Unlock())
-		require.NoError(t, locktest.MustHave(t, waiting).Unlock())
-	}
-}
-
 // A reader that asks to write gets an error at once, without a command: two that waited would wait for each
 // other for ever.
 func TestAReaderThatAsksToWriteIsErrUpgradeAtOnce(t *testing.T) {
@@ -69,28 +47,4 @@ func TestAReaderThatAsksToWriteIsErrUpgradeAtOnce(t *testing.T) {
 		require.NoError(t, lease.Unlock())
 	}
 	require.NoError(t, must(t, mus[0], write).Unlock())
-}
-
-// Readers that release their leases may ask to write, and two of them write one after the other.
-func TestTwoReadersThatReleaseWriteOneAfterTheOther(t *testing.T) {
-	t.Parallel()
-	f := sharedFixture(t)
-	mus := f.locks(2)
-	done := make(chan result, 2)
-	for _, mu := range mus {
-		lease := must(t, mu, read)
-		go func() {
-			_, err := mu.Lock(lease.Enter(t.Context()))
-			if err == nil {
-				t.Error("a reader writes")
-			}
-			_ = lease.Unlock()
-			lease, err := mu.Lock(t.Context())
-			if err == nil {
-				err = lease.Unlock()
-			}
-			done <- result{Value: lease, Err: err}
-		}()
-	}
-	require.NotEqual(t, locktest.MustHave(t, done).Token(), locktest.MustHave(t, done).Token())
 }

@@ -8,6 +8,3 @@ func (l *Lock) Waiting() int {
 	defer q.Done(l.base.Names.Holder)
 	return q.Waiters(l.readAcquirer.Request.ShareKey)
 }
-
-// InUse returns how many locks the session has readers or waiters of.
-func (l *Lock) InUse() int { return l.registry.LocalQueues.Len() }

@@ -133,24 +133,6 @@ func TestAnErrorEndsTheHolders(t *testing.T) {
 	require.Equal(t, 1, n)
 }
 
-// ForceUnlock of a writer ends its phase: the waiting readers enter before the next writer.
-func TestForceUnlockOfAWriterLetsTheReadersInFirst(t *testing.T) {
-	t.Parallel()
-	f := sharedFixture(t)
-	mus := f.locks(4)
-	must(t, mus[0], write)
-	writer := f.queue(t.Context(), mus[1], write, 1)
-	readers := []<-chan result{f.queue(t.Context(), mus[2], read, 2), f.queue(t.Context(), mus[0], read, 3)}
-	require.NoError(t, mus[3].ForceUnlock(t.Context()))
-	leases := []signalbox.Lease{locktest.MustHave(t, readers[0]), locktest.MustHave(t, readers[1])}
-	for _, lease := range leases {
-		require.False(t, locktest.IsClosed(writer))
-		require.NoError(t, lease.Err())
-		require.NoError(t, lease.Unlock())
-	}
-	require.NoError(t, locktest.MustHave(t, writer).Unlock())
-}
-
 // P6: many holds are taken in portions.
 func TestForceUnlockTakesTheLockFromManyReaders(t *testing.T) {
 	t.Parallel()

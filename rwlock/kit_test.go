@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
@@ -87,15 +86,6 @@ func (f fixture) poller() *signalbox.Session {
 	return f.session(signalbox.WithPolling())
 }
 
-// patient returns a session whose client waits for every reply, for wires on which one is kept back.
-func (f fixture) patient(at *redistest.Proxy) *signalbox.Session {
-	f.Helper()
-	return locktest.SessionOf(f, at.Client(f, func(o *rueidis.ClientOption) {
-		o.ConnWriteTimeout, o.Dialer.KeepAlive = time.Hour, time.Hour
-		signalbox.Tune(o)
-	}))
-}
-
 // key returns the key of the lock's holds.
 func (f fixture) key() string { return locktest.Key(f.name) }
 
@@ -134,19 +124,6 @@ func (f fixture) awaitFree() {
 	redistest.Await(f, "a free lock and empty queues", func() bool { return !f.isHeld() && f.queued() == 0 })
 }
 
-// channels returns how many channels of a kind the sessions subscribe to: session, or grants.
-func (f fixture) channels(kind string) int {
-	f.Helper()
-	channels, _ := f.server.MustDo(f, "PUBSUB", "CHANNELS", "sb:"+kind+":*").([]any)
-	return len(channels)
-}
-
-// awaitChannels waits until the sessions subscribe to n channels of a kind.
-func (f fixture) awaitChannels(kind string, n int) {
-	f.Helper()
-	redistest.Await(f, "subscriptions", func() bool { return f.channels(kind) == n })
-}
-
 // queue calls a method on another goroutine, and returns when that waits as the n-th in the queues of the server.
 func (f fixture) queue(ctx context.Context, mu *rwlock.Lock, take lockMethod, n int) <-chan result {
 	f.Helper()
@@ -165,9 +142,6 @@ var (
 	tryWrite lockMethod = (*rwlock.Lock).TryLock
 	tryRead  lockMethod = (*rwlock.Lock).TryRLock
 )
-
-// lockMethods are the methods that wait, by name.
-func lockMethods() map[string]lockMethod { return map[string]lockMethod{"Write": write, "Read": read} }
 
 // result is what a call returned that takes a lock.
 type result = locktest.Result[signalbox.Lease]

@@ -3,38 +3,13 @@
 package rwlock_test
 
 import (
-	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
-	"github.com/signalbox-go/signalbox/internal/testing/redistest"
-	"github.com/signalbox-go/signalbox/scripts"
 )
-
-// Order: a writer waits for the readers that were there before it, and for no others.
-func TestAWriterWaitsForOnePhaseOfReaders(t *testing.T) {
-	t.Parallel()
-	f := sharedFixture(t)
-	mus := f.locks(5)
-	readers := []signalbox.Lease{must(t, mus[0], read), must(t, mus[1], read)}
-	writer := f.queue(t.Context(), mus[2], write, 1)
-	late := []<-chan result{f.queue(t.Context(), mus[3], read, 2), f.queue(t.Context(), mus[4], read, 3)}
-	for _, lease := range readers {
-		require.False(t, locktest.IsClosed(writer))
-		require.NoError(t, lease.Unlock())
-	}
-	lease := locktest.MustHave(t, writer)
-	for _, l := range late {
-		require.False(t, locktest.IsClosed(l), "beside a writer")
-	}
-	require.NoError(t, lease.Unlock())
-	for _, l := range late {
-		require.NoError(t, locktest.MustHave(t, l).Unlock())
-	}
-}
 
 // Order: readers wait for one writer: all that wait when it is done enter together, before the next writer.
 func TestWaitingReadersEnterTogetherBeforeTheNextWriter(t *testing.T) {
@@ -92,52 +67,4 @@ func TestALateReaderDoesNotPassAWriterThatWaits(t *testing.T) {
 	for _, l := range late {
 		require.NoError(t, locktest.MustHave(t, l).Unlock())
 	}
-}
-
-// P6: if the waiting writer gives up, a message admits the readers behind it beside those that hold the
-// lock.
-func TestReadersEnterWhenTheWaitingWriterGivesUp(t *testing.T) {
-	t.Parallel()
-	f := ownFixture(t)
-	proxy := f.proxy()
-	holder, writer, mu := f.lock(), f.lock(), f.lockAt(proxy)
-	proxy.SetMatch(locktest.RunsScript(scripts.RWLockPoll))
-	reader := must(t, holder, read)
-	redistest.Await(t, "a shared hold that a message announced, and no poll", func() bool {
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		waiting := f.queue(ctx, writer, write, 1)
-		late := f.queue(t.Context(), mu, read, 2)
-		f.awaitChannels("grants", 2)
-		before := proxy.Requests()
-		cancel()
-		require.ErrorIs(t, locktest.MustFail(t, waiting), context.Canceled)
-		lease := locktest.MustHave(t, late)
-		quick := proxy.Requests() == before
-		require.NoError(t, lease.Unlock())
-		require.NoError(t, reader.Err())
-		return quick
-	})
-	require.NoError(t, reader.Unlock())
-}
-
-// Order: a writer that does not wait closes nothing, and leaves no ticket.
-func TestATryLockThatFailsClosesNothing(t *testing.T) {
-	t.Parallel()
-	f := sharedFixture(t)
-	mus := f.locks(6)
-	leases := []signalbox.Lease{must(t, mus[0], read)}
-	for _, mu := range mus[1:] {
-		for range 10 {
-			require.ErrorIs(t, second(mus[5].TryLock(t.Context())), signalbox.ErrHeld)
-		}
-		if mu != mus[5] {
-			leases = append(leases, must(t, mu, tryRead))
-		}
-		require.Zero(t, f.queued())
-	}
-	for _, lease := range leases {
-		require.NoError(t, lease.Unlock())
-	}
-	require.NoError(t, must(t, mus[5], tryWrite).Unlock())
 }
