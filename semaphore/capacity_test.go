@@ -49,40 +49,9 @@ func TestSetCapacityOverridesNew(t *testing.T) {
 	server.MustDo(t, "DEL", permitsKey)
 	require.NoError(t, mustAcquire(t, other, 2).Unlock())
 	require.Equal(t, 2, available(t, sem), "the first who comes says it")
-}
-
-// Additional permits are granted to waiters, by the call that adds them.
-func TestMorePermitsAreGrantedAtOnce(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	sem := semaphore.New(newSession(t, server), "a", 1)
-	lease := mustAcquire(t, sem, 1)
-	waiting := []pendingAcquire{queue(t.Context(), t, server, sem, 1, 1), queue(t.Context(), t, server, semaphore.New(newSession(t, server), "a", 1), 1, 2)}
-	require.NoError(t, semaphore.New(newSession(t, server), "a", 1).SetCapacity(t.Context(), 3))
-	for _, w := range waiting {
-		require.NoError(t, locktest.MustHave(t, w).Unlock())
-	}
-	require.NoError(t, lease.Unlock())
-}
-
-// H12: fewer permits end no hold, and none is granted until enough were released.
-func TestFewerPermitsTakeNothingAway(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	sem := semaphore.New(newSession(t, server), "a", 4)
-	one, three := mustAcquire(t, sem, 1), mustAcquire(t, sem, 3)
-	require.NoError(t, sem.SetCapacity(t.Context(), 2))
-	require.NoError(t, one.Err())
-	require.NoError(t, three.Err())
-	require.Zero(t, available(t, sem), "not less")
-	require.Equal(t, 4, heldPermits(t, server))
-	waiting := queue(t.Context(), t, server, semaphore.New(newSession(t, server), "a", 4), 1, 1)
-	require.NoError(t, one.Unlock())
-	require.Equal(t, 3, heldPermits(t, server))
-	require.False(t, locktest.IsClosed(waiting))
-	require.NoError(t, three.Unlock())
-	require.NoError(t, locktest.MustHave(t, waiting).Unlock())
-	require.Equal(t, 2, available(t, sem))
+	server.MustDo(t, "SET", permitsKey, "of another program")
+	_, err = sem.Available(t.Context())
+	require.ErrorIs(t, err, signalbox.ErrWrongKind)
 }
 
 // A waiter for more permits than the reduced capacity gets an error, and blocks no waiter behind it.

@@ -56,16 +56,6 @@ func queueFirst(ctx context.Context, tb testing.TB, server *redistest.Server, se
 	return waiting
 }
 
-// crowd acquires on n goroutines, of which the first is in the queue of the server and the others wait behind it.
-func crowd(tb testing.TB, server *redistest.Server, sem *semaphore.Semaphore, n int) []pendingAcquire {
-	tb.Helper()
-	waiting := []pendingAcquire{queueFirst(tb.Context(), tb, server, sem)}
-	for range n - 1 {
-		waiting = append(waiting, locktest.Queue(tb.Context(), tb, acquireFunc(sem, 1)))
-	}
-	return waiting
-}
-
 // heldPermits returns the sum of all permits that are held on the server, which counts them itself.
 func heldPermits(tb testing.TB, server *redistest.Server) int {
 	tb.Helper()
@@ -82,12 +72,6 @@ return used`, 1, permitsKey)
 func tickets(tb testing.TB, server *redistest.Server) int {
 	tb.Helper()
 	return locktest.Count(tb, server, "ZCARD", queueKey)
-}
-
-// awaitNothing waits until there are neither holders nor waiters.
-func awaitNothing(tb testing.TB, server *redistest.Server) {
-	tb.Helper()
-	redistest.Await(tb, "that nothing is left", func() bool { return heldPermits(tb, server) == 0 && tickets(tb, server) == 0 })
 }
 
 // available returns how many permits are free.

@@ -6,14 +6,12 @@ import (
 	"context"
 	"errors"
 	"runtime"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/semaphore"
@@ -72,25 +70,6 @@ func TestDoReleasesPermitsWhateverItsFunctionDoes(t *testing.T) {
 	require.ErrorIs(t, err, signalbox.ErrCapacity)
 }
 
-// P9: a semaphore and a lock of one name do not touch each other.
-func TestASemaphoreAndALockShareANameWithoutTouchingEachOther(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s, other := newSession(t, server), newSession(t, server)
-	sem, mu := semaphore.New(s, "a", 1), fair.New(s, "a")
-	permit := mustAcquire(t, sem, 1)
-	lock, err := mu.Lock(t.Context())
-	require.NoError(t, err)
-	waitsForPermit := queue(t.Context(), t, server, semaphore.New(other, "a", 1), 1, 1)
-	waitsForLock := locktest.LaterWith(t.Context(), fair.New(other, "a").Lock)
-	redistest.Await(t, "a ticket in the other queue", func() bool { return locktest.Count(t, server, "ZCARD", "sb:{a}:queue") == 1 })
-	require.NoError(t, permit.Unlock())
-	require.NoError(t, locktest.MustHave(t, waitsForPermit).Unlock())
-	require.False(t, locktest.IsClosed(waitsForLock))
-	require.NoError(t, lock.Unlock())
-	require.NoError(t, locktest.MustHave(t, waitsForLock).Unlock())
-}
-
 // Holders are listed with their permits, those of all processes, page by page.
 func TestHoldersAreListedWithTheirPermits(t *testing.T) {
 	t.Parallel()
@@ -131,55 +110,5 @@ func TestHoldersAreListedWithTheirPermits(t *testing.T) {
 	for _, err := range sem.Holders(locktest.Ended()) {
 		require.ErrorIs(t, err, context.Canceled)
 		require.ErrorContains(t, err, `holders "a"`)
-	}
-}
-
-// P4, P6: Close under load ends all waits, waits for holders, also of permits that are handed over, and
-// leaves nothing, whether its context has ended or not. With an ended one it has a second: what it left on a
-// machine that was suspended for longer ends with the leases.
-func TestCloseUnderLoadLeavesNoPermits(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	other := newSession(t, server)
-	for round := range 8 {
-		s := newSession(t, server, signalbox.WithDefaults(signalbox.WithRenewedLease(6*time.Second)))
-		var users sync.WaitGroup
-		begun := make(chan struct{}, 1000)
-		for i := range 12 {
-			users.Go(func() {
-				sem := semaphore.New(s, "a", 3)
-				for {
-					lease, err := sem.Acquire(t.Context(), max(1, i-8))
-					if err == nil {
-						select {
-						case begun <- struct{}{}:
-						default:
-						}
-						err = locktest.IgnoreUnconfirmed(lease.Unlock())
-					}
-					if err != nil {
-						if !errors.Is(err, signalbox.ErrClosed) && !errors.Is(err, signalbox.ErrLost) {
-							t.Error(err)
-						}
-						return
-					}
-				}
-			})
-		}
-		for range 10 + 30*round {
-			redistest.Receive(t, "some use", begun)
-		}
-		ctx, began := t.Context(), time.Now()
-		if round%2 == 0 {
-			ctx = locktest.Ended()
-		}
-		_ = s.Close(ctx)
-		if ctx.Err() == nil || time.Since(began) < time.Second {
-			require.Zero(t, heldPermits(t, server))
-			require.Zero(t, tickets(t, server))
-		}
-		awaitNothing(t, server)
-		users.Wait()
-		require.NoError(t, mustAcquire(t, semaphore.New(other, "a", 3), 3).Unlock())
 	}
 }

@@ -3,11 +3,7 @@
 package semaphore_test
 
 import (
-	"context"
 	"encoding/hex"
-	"errors"
-	"fmt"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -100,60 +96,6 @@ func TestSharedPermitsAreHandedOffBetweenSessions(t *testing.T) {
 		require.Equal(f, []any{"a"}, f.server.MustDo(f, "KEYS", "*"))
 		require.ErrorIs(f, next.Unlock(), signalbox.ErrNotHeld)
 		require.Equal(f, "3", f.free(), "a second time gives nothing")
-	})
-}
-
-// Waiters of one session are granted in the order of their calls, one try after the other; TryAcquire
-// overtakes none of them.
-func TestSharedPermitsAreWaitedForInOrderInsideTheSession(t *testing.T) {
-	t.Parallel()
-	eachShared(t, func(f *redissonFixture) {
-		sem := f.of(f.server)
-		lease := mustAcquire(f, f.of(f.server), 2)
-		many := locktest.LaterWith(f.Context(), acquireFunc(sem, 3))
-		f.awaitListener()
-		few := locktest.LaterWith(f.Context(), acquireFunc(sem, 1))
-		_, err := sem.TryAcquire(f.Context(), 1)
-		require.ErrorIs(f, err, signalbox.ErrHeld)
-		require.False(f, locktest.IsClosed(few))
-		require.NoError(f, lease.Unlock())
-		first := locktest.MustHave(f, many)
-		require.False(f, locktest.IsClosed(few))
-		require.NoError(f, first.Unlock())
-		require.NoError(f, locktest.MustHave(f, few).Unlock())
-	})
-}
-
-// P1: however many want them, there are never more out than there are.
-func TestSharedPermitsAreNeverMoreThanThereAre(t *testing.T) {
-	t.Parallel()
-	eachShared(t, func(f *redissonFixture) {
-		var inside atomic.Int64
-		done := make(chan error)
-		for range 3 {
-			sem := f.of(f.server)
-			for n := range 4 {
-				go func() {
-					var err error
-					for i := 0; i < 20 && err == nil; i++ {
-						permits := int64(1 + n%3)
-						err = sem.Do(context.Background(), int(permits), func(ctx context.Context, _ signalbox.Lease) error {
-							defer inside.Add(-permits)
-							if now := inside.Add(permits); now > 3 {
-								return fmt.Errorf("%d permits are out", now)
-							}
-							_, err := sem.Available(ctx) // lasts as long as another caller's try
-							return err
-						})
-					}
-					done <- err
-				}()
-			}
-		}
-		for range 12 {
-			require.NoError(f, redistest.Receive(f, "the workers", done))
-		}
-		require.Equal(f, []any{"3", 0}, []any{f.free(), f.out()})
 	})
 }
 
@@ -258,50 +200,5 @@ func TestHoldersOfSharedPermitsAreListed(t *testing.T) {
 		}
 		require.Equal(f, []int{2, 1}, []int{own, others})
 		require.NoError(f, lease.Unlock())
-	})
-}
-
-// P9: a key that is no semaphore of Redisson's is left alone, and the library's own of the name is another.
-func TestWhatIsNoSemaphoreOfRedissonsIsLeftAlone(t *testing.T) {
-	t.Parallel()
-	eachShared(t, func(f *redissonFixture) {
-		sem := f.of(f.server)
-		for name, set := range map[string][]any{"Text": {"SET", "a", "a text"}, "Hash": {"HSET", "a", "mode", "read"}} {
-			f.server.MustDo(f, set...)
-			before := f.server.MustDo(f, "DUMP", "a")
-			_, err := sem.Acquire(f.Context(), 1)
-			require.ErrorIs(f, err, signalbox.ErrWrongKind, name)
-			_, err = sem.Available(f.Context())
-			require.ErrorIs(f, err, signalbox.ErrWrongKind, name)
-			require.Equal(f, before, f.server.MustDo(f, "DUMP", "a"), name)
-			f.server.MustDo(f, "DEL", "a")
-		}
-		session := newSession(f, f.server)
-		native := mustAcquire(f, semaphore.New(session, "a", 3), 3)
-		require.NoError(f, mustAcquire(f, semaphore.New(session, "a", 3, f.options...), 3).Unlock())
-		require.NoError(f, native.Unlock())
-	})
-}
-
-// P10: the caller gets the error that ends the wait.
-func TestWaitingForSharedPermitsEnds(t *testing.T) {
-	t.Parallel()
-	eachShared(t, func(f *redissonFixture) {
-		lease := mustAcquire(f, f.of(f.server), 3)
-		session := newSession(f, f.server)
-		sem := semaphore.New(session, "a", 3, f.options...)
-		ctx, cancel := context.WithCancel(f.Context())
-		waiting := locktest.LaterWith(ctx, acquireFunc(sem, 1))
-		f.awaitListener()
-		cancel()
-		err := locktest.MustFail(f, waiting)
-		require.True(f, errors.Is(err, context.Canceled) && errors.Is(err, signalbox.ErrHeld), "%v", err)
-		waiting = locktest.LaterWith(f.Context(), acquireFunc(sem, 1))
-		closed := make(chan error, 1)
-		go func() { closed <- session.Close(context.Background()) }()
-		require.ErrorIs(f, locktest.MustFail(f, waiting), signalbox.ErrClosed)
-		require.NoError(f, redistest.Receive(f, "the end of Close", closed))
-		require.NoError(f, lease.Unlock())
-		require.Equal(f, []any{"3", 0}, []any{f.free(), f.out()})
 	})
 }

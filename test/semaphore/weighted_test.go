@@ -4,9 +4,6 @@ package semaphore_test
 
 import (
 	"context"
-	"math/rand/v2"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -42,33 +39,6 @@ func eachWeighted(t *testing.T, size int, test func(t *testing.T, sem weightedSe
 		sem := semaphore.New(locktest.SessionOf(t, redistest.Start(t).Client(t, locktest.Steady)), "a", size).Weighted(t.Context())
 		sem.OnLost(func(err error) { t.Error(err) })
 		test(t, sem)
-	})
-}
-
-func TestWeightedGivesNoMoreThanItsSize(t *testing.T) {
-	t.Parallel()
-	eachWeighted(t, 7, func(t *testing.T, sem weightedSemaphore) {
-		var used atomic.Int64
-		var users sync.WaitGroup
-		for range 6 {
-			users.Go(func() {
-				for range 30 {
-					n := 1 + rand.Int64N(7)
-					if err := sem.Acquire(t.Context(), n); err != nil {
-						t.Error(err)
-						return
-					}
-					if now := used.Add(n); now > 7 {
-						t.Errorf("%d are out", now)
-					}
-					used.Add(-n)
-					sem.Release(n)
-				}
-			})
-		}
-		users.Wait()
-		require.NoError(t, sem.Acquire(t.Context(), 7), "all came back") // TryAcquire overtakes no ticket that is still being withdrawn
-		sem.Release(7)
 	})
 }
 
@@ -154,41 +124,5 @@ func TestWeightedAcquireEndsWithItsContext(t *testing.T) {
 		require.ErrorIs(t, sem.Acquire(ctx, 1), context.DeadlineExceeded, "an ended context acquires nothing")
 		require.NoError(t, sem.Acquire(t.Context(), 2))
 		sem.Release(2)
-	})
-}
-
-// A request for all permits is served although there are always requests for one.
-func TestWeightedLargeAcquireIsNotStarved(t *testing.T) {
-	t.Parallel()
-	eachWeighted(t, 4, func(t *testing.T, sem weightedSemaphore) {
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		var users sync.WaitGroup
-		defer users.Wait()
-		defer cancel()
-		begun := make(chan struct{}, 1000)
-		for range 8 {
-			users.Go(func() {
-				for ctx.Err() == nil {
-					if sem.Acquire(ctx, 1) != nil {
-						return
-					}
-					select {
-					case begun <- struct{}{}:
-					default:
-					}
-					sem.Release(1)
-				}
-			})
-		}
-		for range 20 {
-			redistest.Receive(t, "some use", begun)
-		}
-		for range 3 {
-			limit, stop := context.WithTimeout(t.Context(), redistest.Patience)
-			require.NoError(t, sem.Acquire(limit, 4))
-			stop()
-			sem.Release(4)
-		}
 	})
 }
