@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
@@ -121,104 +120,22 @@ func TestZeroRoundIsInvalid(t *testing.T) {
 func TestForeignKeyIsReportedAndUntouched(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := newSession(t, server)
-	for name, command := range map[string][]any{ //nolint:paralleltest // one server
-		"string": {"SET", "", "x"}, "list": {"RPUSH", "", "x"}, "hash": {"HSET", "", "field", "x"},
-		"round": {"HSET", "", "round", "x"}, "zset": {"ZADD", "", 1, "x"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			command[1] = locktest.Keys(name).Latch()
-			server.MustDo(t, command...)
-			before := server.MustDo(t, "DUMP", locktest.Keys(name).Latch())
-			l := countdown.New(s, name)
-			_, err := l.Start(t.Context(), 1)
-			require.ErrorIs(t, err, signalbox.ErrWrongKind)
-			_, err = l.Round(t.Context())
-			require.ErrorIs(t, err, signalbox.ErrWrongKind)
-			require.ErrorIs(t, l.Reset(t.Context()), signalbox.ErrWrongKind)
-			r := l.RoundOf(1)
-			_, err = r.CountDown(t.Context(), "x")
-			require.ErrorIs(t, err, signalbox.ErrWrongKind)
-			_, err = r.Count(t.Context())
-			require.ErrorIs(t, err, signalbox.ErrWrongKind)
-			err = r.Wait(locktest.Context(t))
-			require.ErrorIs(t, err, signalbox.ErrWrongKind)
-			require.NotErrorIs(t, err, context.DeadlineExceeded)
-			require.Equal(t, before, server.MustDo(t, "DUMP", locktest.Keys(name).Latch()))
-			require.EqualValues(t, -1, server.MustDo(t, "PTTL", locktest.Keys(name).Latch()))
-		})
+	l := countdown.New(newSession(t, server), "a")
+	r := l.RoundOf(1)
+	for _, foreign := range [][]any{{"HSET", key, "round", "x"}, {"SET", key, "x"}} {
+		server.MustDo(t, "DEL", key)
+		server.MustDo(t, foreign...)
+		before := server.MustDo(t, "DUMP", key)
+		for name, call := range map[string]func(context.Context) error{
+			"Start": func(ctx context.Context) error { _, err := l.Start(ctx, 1); return err },
+			"Round": func(ctx context.Context) error { _, err := l.Round(ctx); return err },
+			"Reset": l.Reset, "Wait": r.Wait,
+			"CountDown": func(ctx context.Context) error { _, err := r.CountDown(ctx, "x"); return err },
+			"Count":     func(ctx context.Context) error { _, err := r.Count(ctx); return err },
+		} {
+			require.ErrorIs(t, call(locktest.Context(t)), signalbox.ErrWrongKind, name)
+		}
+		require.Equal(t, before, server.MustDo(t, "DUMP", key))
+		require.EqualValues(t, -1, server.MustDo(t, "PTTL", key))
 	}
-}
-
-// P9: names that look like keys, or like each other, are separate latches; none of them is the lock of that
-// name.
-func TestEveryNameIsALatchOfItsOwn(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s := newSession(t, server)
-	seen := make(map[string]bool)
-	for _, name := range []string{"a", "a:latch", "{a}", "a}:latch", "%7Ba%7D", "\x00", "*", "a{"} {
-		r := mustStart(t, countdown.New(s, name), 1)
-		waiting := waitLater(locktest.Context(t), r)
-		mustCount(t, r, 0, "x")
-		require.NoError(t, redistest.Receive(t, "the opening", waiting))
-		seen[name] = true
-		require.Len(t, server.Keys("*"), len(seen))
-	}
-	hidden := newSession(t, server, signalbox.WithHashedNames())
-	r := mustStart(t, countdown.New(hidden, "secret-name"), 1)
-	_, err := countdown.New(hidden, "secret-name").Start(t.Context(), 1)
-	require.ErrorIs(t, err, signalbox.ErrRunning)
-	require.NotContains(t, err.Error(), "secret-name")
-	mustCount(t, r, 0, "x")
-	for _, hashed := range server.Keys("*") {
-		require.NotContains(t, hashed, "secret-name")
-	}
-}
-
-// P7: a step is one round trip; see the package.
-func TestWhatStepsCost(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	redistest.LoadScripts(t, server)
-	proxy := redistest.NewProxy(t, server.Addr())
-	s := newSession(t, proxy)
-	l := countdown.New(s, "a")
-	_, err := l.Round(t.Context()) // the client connects
-	require.ErrorIs(t, err, signalbox.ErrNoRound)
-	costs := func(want int, do func()) {
-		t.Helper()
-		proxy.ResetCount()
-		do()
-		require.Equal(t, want, proxy.Requests())
-	}
-	var r countdown.Round
-	costs(2, func() { r = mustStart(t, l, 2) }) // the first of a session asks for the time as well
-	costs(1, func() { mustCount(t, r, 1, "x") })
-	costs(1, func() { _, _ = r.Count(t.Context()) })
-	costs(1, func() { mustCount(t, r, 0, "y") })
-	costs(1, func() { r = mustStart(t, l, 1) })
-	costs(2, func() { require.NoError(t, l.Reset(t.Context())) })
-	proxy.ResetCount()
-	began := time.Now()
-	require.ErrorIs(t, r.Wait(t.Context()), signalbox.ErrReset)
-	repeated := 2 * int(time.Since(began)/time.Second) // a reply that needs a second is not waited for
-	require.LessOrEqual(t, proxy.Requests(), 2+repeated, "one more, if the subscription was faster than the reply")
-}
-
-// P10: a client that was closed is the end of the session.
-func TestClosedClientIsAnError(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	var client rueidis.Client
-	s := newSession(t, dialerOf(func(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
-		tb.Helper()
-		client = server.Client(tb, mod)
-		return client
-	}))
-	r := mustStart(t, countdown.New(s, "a"), 1)
-	client.Close()
-	_, err := r.CountDown(t.Context(), "x")
-	require.ErrorIs(t, err, signalbox.ErrClosed)
-	require.ErrorIs(t, r.Wait(locktest.Context(t)), signalbox.ErrClosed)
 }

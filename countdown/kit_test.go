@@ -4,11 +4,9 @@ package countdown_test
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
@@ -63,32 +61,9 @@ func listening(tb testing.TB, s *signalbox.Session, r countdown.Round) <-chan er
 	return returned
 }
 
-// ids returns the n first ids.
-func ids(n int) []string {
-	all := make([]string, n)
-	for i := range all {
-		all[i] = fmt.Sprint("id/", i)
-	}
-	return all
-}
-
-// dialerOf is a way to a server.
-type dialerOf func(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client
-
-// Client implements redistest.Dialer.
-func (d dialerOf) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
-	tb.Helper()
-	return d(tb, mod)
-}
-
 // as returns a dialer of the server for a user that lacks a right: "-publish".
-func as(server *redistest.Server, at redistest.Dialer, denied string) redistest.Dialer {
-	return dialerOf(func(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
-		tb.Helper()
-		server.MustDo(tb, "ACL", "SETUSER", "limited", "on", ">secret", "~*", "&*", "+@all", denied)
-		return at.Client(tb, func(o *rueidis.ClientOption) {
-			mod(o)
-			o.Username, o.Password = "limited", "secret"
-		})
-	})
+func as(tb testing.TB, server *redistest.Server, at redistest.Dialer, denied string) redistest.Dialer {
+	tb.Helper()
+	server.MustDo(tb, "ACL", "SETUSER", "limited", "on", ">secret", "~*", "&*", "+@all", denied)
+	return locktest.User{Server: at, Name: "limited", Password: "secret"}
 }

@@ -4,13 +4,7 @@ package countdown_test
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"math/rand/v2"
-	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -46,39 +40,6 @@ func TestTheLastCountDownOpensTheRoundForAll(t *testing.T) {
 		require.NoError(t, redistest.Receive(t, "the opening", w))
 	}
 	locktest.RequireEnds(t, server)
-}
-
-// P5: an id counts once, whichever sessions send it and however often, also at the same time.
-func TestAnIDCountsOnce(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	const n = 40
-	r := mustStart(t, countdown.New(newSession(t, server), "a"), n)
-	var all sync.WaitGroup
-	var zeros atomic.Int32
-	for range 4 {
-		l := countdown.New(newSession(t, server), "a").RoundOf(r.ID())
-		for range 3 {
-			sent := ids(n - 1)
-			rand.Shuffle(len(sent), func(i, j int) { sent[i], sent[j] = sent[j], sent[i] })
-			all.Go(func() {
-				for _, id := range sent {
-					left, err := l.CountDown(t.Context(), id)
-					if err != nil || left < 1 {
-						zeros.Add(1)
-						t.Error(left, err)
-					}
-				}
-			})
-		}
-	}
-	all.Wait()
-	require.Zero(t, zeros.Load())
-	left, err := r.Count(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, 1, left)
-	mustCount(t, r, 1, ids(n)[0])
-	mustCount(t, r, 0, ids(n)[n-1])
 }
 
 // An id is any bytes, and cannot be confused with another field of the key.
@@ -191,75 +152,6 @@ func TestWaitersOfOneRoundDoNotHearOfAnother(t *testing.T) {
 	require.NoError(t, first.Wait(t.Context()))
 }
 
-// P1: a latch has one round at a time.
-func TestARunningRoundKeepsAnotherFromStarting(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	l := countdown.New(newSession(t, server), "a")
-	r := mustStart(t, l, 2)
-	_, err := countdown.New(newSession(t, server), "a").Start(t.Context(), 1)
-	require.ErrorIs(t, err, signalbox.ErrRunning)
-	mustCount(t, r, 1, "x")
-	require.NoError(t, l.Reset(t.Context()))
-	require.Greater(t, mustStart(t, l, 1).ID(), r.ID())
-}
-
-// P1, P3: of many that start a round at the same time one does, each time, and later rounds have greater IDs.
-func TestOneOfManyStarts(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	latches := []*countdown.Latch{countdown.New(newSession(t, server), "a"), countdown.New(newSession(t, server), "a")}
-	var last atomic.Uint64
-	for range 20 {
-		var started atomic.Int32
-		var all sync.WaitGroup
-		for i := range 8 {
-			all.Go(func() {
-				r, err := latches[i%2].Start(t.Context(), 1)
-				switch {
-				case err == nil:
-					started.Add(1)
-					if before := last.Swap(r.ID()); r.ID() <= before {
-						t.Error(r.ID(), before)
-					}
-				case !errors.Is(err, signalbox.ErrRunning):
-					t.Error(err)
-				}
-			})
-		}
-		all.Wait()
-		require.EqualValues(t, 1, started.Load())
-		require.NoError(t, latches[0].Reset(t.Context()))
-	}
-}
-
-// A barrier is rounds one after the other: no worker is left behind, whichever starts the next round.
-func TestRoundsFollowEachOther(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	const parties, rounds = 4, 50
-	latches := make([]*countdown.Latch, parties)
-	for i := range latches {
-		latches[i] = countdown.New(newSession(t, server), "a")
-	}
-	for range rounds {
-		var all sync.WaitGroup
-		r := mustStart(t, latches[0], parties)
-		for i, l := range latches {
-			all.Go(func() {
-				mine := l.RoundOf(r.ID())
-				if _, err := mine.CountDown(t.Context(), fmt.Sprint(i)); err != nil {
-					t.Error(err)
-				}
-				if err := mine.Wait(locktest.Context(t)); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		all.Wait()
-	}
-}
-
 // P2, P6: a round whose key is gone is reported as lost, and not waited for, whether it was running, open or
 // reset.
 func TestRoundThatIsGoneIsReported(t *testing.T) {
@@ -301,60 +193,6 @@ func TestRoundThatIsGoneIsReported(t *testing.T) {
 			require.ErrorIs(t, err, signalbox.ErrRoundLost, "not taken for one that has opened")
 		})
 	}
-}
-
-// Use keeps a round: count-downs, and polls of waiters.
-func TestUseKeepsARound(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s := newSession(t, server)
-	l := countdown.New(s, "a", countdown.Keep(time.Hour))
-	r := mustStart(t, l, 2)
-	other := countdown.New(newSession(t, server), "a").RoundOf(r.ID()) // the starter's word counts
-	left := func() time.Duration {
-		ms, _ := server.MustDo(t, "PTTL", key).(int64)
-		return time.Duration(ms) * time.Millisecond
-	}
-	within := func() {
-		t.Helper()
-		require.InDelta(t, time.Hour, left(), float64(redistest.Patience))
-	}
-	within()
-	for _, use := range []func(){
-		func() { mustCount(t, other, 1, "x") },
-		func() { _, _ = other.Count(t.Context()) },
-		func() {
-			ctx, cancel := context.WithCancel(t.Context())
-			waiting := waitLater(ctx, other)
-			redistest.Await(t, "a poll", func() bool { return left() > time.Minute })
-			cancel()
-			<-waiting
-		},
-		func() { mustCount(t, other, 0, "y") },
-	} {
-		server.MustDo(t, "PEXPIRE", key, time.Minute.Milliseconds())
-		use()
-		within()
-	}
-}
-
-// The end of a context is the end of its wait, and of no other.
-func TestAWaitEndsWithItsContext(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s := newSession(t, server)
-	r := mustStart(t, countdown.New(s, "a"), 1)
-	other := listening(t, s, r)
-	ctx, cancel := context.WithCancelCause(t.Context())
-	waiting := waitLater(ctx, r)
-	why := errors.New("no more")
-	cancel(why)
-	err := redistest.Receive(t, "the end of the wait", waiting)
-	require.ErrorIs(t, err, context.Canceled)
-	require.ErrorIs(t, err, why)
-	require.Empty(t, other)
-	mustCount(t, r, 0, "x")
-	require.NoError(t, redistest.Receive(t, "the opening", other))
 }
 
 // Close ends all waits, also those for a server, and leaves the round to other sessions.

@@ -3,7 +3,6 @@
 package countdown_test
 
 import (
-	"context"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -141,7 +140,7 @@ func TestASharedRoundThatIsFollowedAtOnceIsOver(t *testing.T) {
 func TestASharedRoundIsNotOpenedByTheEndOfTheLast(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	r := mustStart(t, shared(t, as(server, server, "-publish")), 1)
+	r := mustStart(t, shared(t, as(t, server, server, "-publish")), 1)
 	returned := waitLater(locktest.Context(t), r)
 	redistest.Await(t, "a subscription", func() bool {
 		reply, _ := server.MustDo(t, "PUBSUB", "NUMSUB", sharedChannel).([]any)
@@ -184,7 +183,7 @@ func TestALateEndOfASharedRoundIsThatOfItsWaiters(t *testing.T) {
 			polled.Store(true) // for the late waiter: the other one has received its fence
 		}
 	})
-	r := mustStart(t, shared(t, as(server, proxy, "-publish")), 2)
+	r := mustStart(t, shared(t, as(t, server, proxy, "-publish")), 2)
 	early := waitLater(locktest.Context(t), r)
 	redistest.Await(t, "a poll that needs no fence", func() bool {
 		server.MustDo(t, "PUBLISH", sharedChannel, "1") // which makes the waiter poll
@@ -227,38 +226,6 @@ func TestTheEndInAnotherDatabaseOpensNoSharedLatch(t *testing.T) {
 	require.NoError(t, redistest.Receive(t, "the end", waiting))
 }
 
-// P6: a session that polls finds out by itself, and publishes nothing.
-func TestASharedLatchIsOpenedForAPoller(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	messages := subscribe(t, server)
-	r := mustStart(t, shared(t, server), 1)
-	waiting := waitLater(locktest.Context(t), shared(t, server, signalbox.WithPolling()).RoundOf(r.ID()))
-	mustCount(t, r, 0, "x")
-	require.NoError(t, redistest.Receive(t, "a poll", waiting))
-	require.Equal(t, []string{"1", "0"}, []string{<-messages, <-messages})
-}
-
-// P10: what the server refuses for now it has not done: it is sent until it is done. The last count needs no memory.
-func TestAStepOfASharedLatchThatIsRefusedIsSentAgain(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	r := mustStart(t, shared(t, server), 2)
-	server.MustDo(t, "CONFIG", "SET", "maxmemory", "1")
-	before := server.CommandStats()["get"].Calls
-	done := make(chan error, 1)
-	go func() {
-		_, err := r.CountDown(context.Background(), "x")
-		done <- err
-	}()
-	redistest.Await(t, "two refusals", func() bool { return server.CommandStats()["get"].Calls > before+1 })
-	server.MustDo(t, "CONFIG", "SET", "maxmemory", "0")
-	require.NoError(t, redistest.Receive(t, "the count", done))
-	require.Equal(t, "1", server.MustDo(t, "GET", "a"))
-	server.MustDo(t, "CONFIG", "SET", "maxmemory", "1")
-	mustCount(t, r, 0, "y")
-}
-
 // Reset deletes the key, so that the latch counts as open.
 func TestASharedLatchIsReset(t *testing.T) {
 	t.Parallel()
@@ -275,27 +242,6 @@ func TestASharedLatchIsReset(t *testing.T) {
 	require.Equal(t, int64(0), server.MustDo(t, "DBSIZE"))
 	_, err := r.CountDown(t.Context(), "x")
 	require.ErrorIs(t, err, signalbox.ErrRoundOver)
-}
-
-// P9: what is no latch of Redisson's is left alone.
-func TestWhatIsNoLatchOfRedissonsIsLeftAlone(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	l := shared(t, server)
-	for name, set := range map[string][]any{"Text": {"SET", "a", "a text"}, "Hash": {"HSET", "a", "mode", "read"}} {
-		server.MustDo(t, set...)
-		before := server.MustDo(t, "DUMP", "a")
-		_, err := l.Start(t.Context(), 1)
-		require.ErrorIs(t, err, signalbox.ErrWrongKind, name)
-		_, err = l.Round(t.Context())
-		require.ErrorIs(t, err, signalbox.ErrWrongKind, name)
-		_, err = l.RoundOf(1).CountDown(t.Context(), "x")
-		require.ErrorIs(t, err, signalbox.ErrWrongKind, name)
-		require.ErrorIs(t, l.RoundOf(1).Wait(locktest.Context(t)), signalbox.ErrWrongKind, name)
-		require.ErrorIs(t, l.Reset(t.Context()), signalbox.ErrWrongKind, name)
-		require.Equal(t, before, server.MustDo(t, "DUMP", "a"), name)
-		server.MustDo(t, "DEL", "a")
-	}
 }
 
 // The layout is the option's, or the session's; one in each is two latches. A round of it has the ID 1.

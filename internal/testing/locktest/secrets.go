@@ -18,7 +18,7 @@ import (
 
 // User makes clients of a server as one of its users. The server may be several that a client sees as one.
 type User struct {
-	Server         redistest.Topology
+	Server         redistest.Dialer
 	Name, Password string
 }
 
