@@ -40,38 +40,3 @@ func TestErrHeldIsJoinedIfTheLastReplyWasHeld(t *testing.T) {
 	}
 	require.NoError(t, holder.Unlock())
 }
-
-// endsBehind is a context that ends when the proxy has had one more request. So the call does not see that
-// request's reply before its context has ended.
-type endsBehind struct {
-	context.Context
-
-	proxy  *redistest.Proxy
-	before int
-	end    context.CancelFunc
-}
-
-// Err implements context.Context.
-func (e *endsBehind) Err() error {
-	if e.proxy.Requests() > e.before {
-		e.end()
-	}
-	return e.Context.Err()
-}
-
-// P10: a reply counts that arrived before the call noticed the end of its context.
-func TestErrHeldIsJoinedIfTheContextEndsWithTheReply(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	holder := locktest.Must(t, fair.New(locktest.SteadySession(t, server), "a").Lock)
-	proxy := redistest.NewProxy(t, server.Addr())
-	proxy.SetMatch(locktest.RunsScript(scripts.LockEnter))
-	mu := fair.New(locktest.SteadySession(t, proxy), "a")
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	got := redistest.Receive(t, "the end of the wait", locktest.LaterWith(&endsBehind{ctx, proxy, proxy.Requests(), cancel}, mu.Lock))
-	require.ErrorIs(t, got.Err, context.Canceled)
-	require.ErrorIs(t, got.Err, signalbox.ErrHeld)
-	redistest.Await(t, "the end of the ticket", func() bool { return locktest.Tickets(t, server, "a") == 0 })
-	require.NoError(t, holder.Unlock())
-}
