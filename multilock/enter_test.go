@@ -52,30 +52,6 @@ func TestEnteringCarriesEveryMember(t *testing.T) {
 	awaitFree(t, mine, s)
 }
 
-// A carried lease that has ended is an error, never a new acquire.
-func TestACarriedLeaseThatEndedIsAnError(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s := locktest.SteadySession(t, server)
-	mine := named(s, "a", "b")
-	lease := mustLock(t, all(mine))
-	ctx := signalbox.Lease.Enter(lease, locktest.Context(t))
-	require.NoError(t, lease.Unlock())
-	for _, l := range []locker{mine[0], mine[1], all(mine)} {
-		_, err := l.Lock(ctx)
-		require.ErrorIs(t, err, signalbox.ErrReleased)
-	}
-	lease = mustLock(t, all(mine))
-	ctx = lease.Enter(locktest.Context(t))
-	require.NoError(t, named(locktest.SteadySession(t, server), "a", "b")[1].ForceUnlock(locktest.Context(t)))
-	redistest.Receive(t, "the loss", lease.Done())
-	for _, l := range []locker{mine[0], mine[1], all(mine)} {
-		_, err := l.Lock(ctx)
-		require.ErrorIs(t, err, signalbox.ErrLost)
-	}
-	awaitFree(t, mine, s)
-}
-
 // A member that the caller already holds is entered again, and stays held when the whole is released.
 func TestAMemberThatIsHeldAlreadyIsEntered(t *testing.T) {
 	t.Parallel()

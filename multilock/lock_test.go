@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -65,71 +64,6 @@ func TestTryLockTakesAllOrNothing(t *testing.T) {
 	require.Len(t, held(t, mine), len(mine))
 	require.NoError(t, lease.Unlock())
 	awaitFree(t, mine, s)
-}
-
-// P6: goroutines of one process that take the same members in opposite orders, and single members beside, do not block
-// each other for good: members are taken in one order, at the gates of the process as at the server.
-func TestOppositeOrdersInOneProcessDoNotDeadlock(t *testing.T) {
-	t.Parallel()
-	s := locktest.SteadySession(t, redistest.Start(t))
-	oppose(t, s, s)
-}
-
-// P6: the same of two processes, which share only the server.
-func TestOppositeOrdersInTwoProcessesDoNotDeadlock(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	oppose(t, locktest.SteadySession(t, server), locktest.SteadySession(t, server))
-}
-
-func oppose(t *testing.T, one, other *signalbox.Session) {
-	t.Helper()
-	const rounds = 25
-	ctx, cancel := context.WithTimeout(t.Context(), 9*redistest.Patience)
-	defer cancel()
-	var inside [3]sync.Mutex // of a, b and c; locked by the holder of the lock
-	var group sync.WaitGroup
-	turns := func(l locker, has ...int) {
-		group.Go(func() {
-			for range rounds {
-				lease, err := l.Lock(ctx)
-				if !assertNoError(t, err) {
-					return
-				}
-				for _, i := range has {
-					if !inside[i].TryLock() {
-						t.Errorf("two have lock %d", i)
-						return
-					}
-				}
-				for _, i := range has {
-					inside[i].Unlock()
-				}
-				if !assertNoError(t, lease.Unlock()) {
-					return
-				}
-			}
-		})
-	}
-	for _, s := range []*signalbox.Session{one, other} {
-		a, b, c := reentrant.New(s, "a"), reentrant.New(s, "b"), fair.New(s, "c")
-		turns(multilock.New(a, b, c), 0, 1, 2)
-		turns(multilock.New(c, b, a), 0, 1, 2)
-		turns(multilock.New(b, a), 0, 1)
-		turns(multilock.New(c, a), 0, 2)
-		turns(a, 0)
-		turns(b, 1)
-		turns(c, 2)
-	}
-	group.Wait()
-}
-
-func assertNoError(t *testing.T, err error) bool {
-	t.Helper()
-	if err != nil {
-		t.Error(err)
-	}
-	return err == nil
 }
 
 // A lock that is given twice is taken once; to read and to write, it is taken to write. Package fair and package reentrant
@@ -218,26 +152,6 @@ func TestReentrantAndFairMembersGoInOneScript(t *testing.T) {
 	}))
 }
 
-// The members of the process take turns with those that want one of them alone: the hold passes from one to the other
-// without the server.
-func TestMembersWaitInTheGates(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	mine := named(locktest.SteadySession(t, server), "a", "b")
-	single := mustLock(t, mine[1])
-	waiting := locktest.LaterWith(locktest.Context(t), all(mine).Lock)
-	redistest.Await(t, "the first member", func() bool { return len(held(t, mine)) == 2 })
-	token := single.Token()
-	require.NoError(t, single.Unlock())
-	got := locktest.MustHave(t, waiting)
-	require.Greater(t, multilock.Tokens(got)[1], token)
-	require.Len(t, held(t, mine), 2)
-	next := locktest.LaterWith(locktest.Context(t), mine[0].Lock)
-	require.NoError(t, got.Unlock())
-	require.NoError(t, locktest.MustHave(t, next).Unlock())
-	require.Empty(t, held(t, mine))
-}
-
 // P6: a waiter for one member holds none behind it, at the server or inside the process: others of the
 // process, and of another, acquire it meanwhile.
 func TestWaiterForAMemberHoldsNoneBehindIt(t *testing.T) {
@@ -284,27 +198,6 @@ func TestWhatIsNoLockIsTheErrorOfEveryCall(t *testing.T) {
 	}
 	_, err := multilock.New(good).Lock(nil) //nolint:staticcheck // what the test is about
 	require.ErrorIs(t, err, signalbox.ErrBadOption)
-}
-
-func TestDoAndLocker(t *testing.T) {
-	t.Parallel()
-	s := locktest.SteadySession(t, redistest.Start(t))
-	mine := named(s, "a", "b")
-	both := all(mine)
-	require.NoError(t, both.Do(locktest.Context(t), func(ctx context.Context, lease signalbox.Lease) error {
-		require.NoError(t, lease.Err())
-		require.Len(t, held(t, mine), 2)
-		inner, err := mine[1].Lock(ctx)
-		require.NoError(t, err)
-		return inner.Unlock()
-	}))
-	require.Empty(t, held(t, mine))
-	mu := both.Locker(locktest.Context(t))
-	mu.Lock()
-	require.Len(t, held(t, mine), 2)
-	mu.Unlock()
-	require.Empty(t, held(t, mine))
-	require.Panics(t, mu.Unlock)
 }
 
 // Order is that of the slots of the keys and then of the keys, however the members are given.

@@ -14,7 +14,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/reentrant"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // P6: a member that is free and has a waiter in its queue that is alive goes to that waiter: neither TryLock nor Lock overtakes
@@ -42,30 +41,4 @@ func TestMembersThatHaveAQueueAreNotOvertaken(t *testing.T) {
 	require.Len(t, held(t, mine), 3)
 	require.NoError(t, got.Unlock())
 	require.Empty(t, held(t, mine))
-}
-
-// P6, P7: the members go in one call, and one more for each that a waiter is in the queue of, which has it at once.
-func TestReleasedMembersAreHandedOverToTheirWaiters(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	redistest.LoadScripts(t, server)
-	proxy := redistest.NewProxy(t, server.Addr())
-	mine, theirs := named(locktest.SteadySession(t, proxy), "a", "b", "c"), locktest.SteadySession(t, server)
-	lease := mustLock(t, all(mine))
-	waiting := []<-chan locktest.Result[signalbox.Lease]{
-		locktest.Enqueue(t.Context(), t, server, "a", reentrant.New(theirs, "a").Lock),
-		locktest.Enqueue(t.Context(), t, server, "b", fair.New(theirs, "b").Lock),
-	}
-	sent := make(chan string, 100)
-	proxy.OnRequest(func(_ int, request []string) { sent <- locktest.CommandName(request) })
-	proxy.SetMatch(locktest.RunsScript(scripts.LockReleaseMany, scripts.LockLeave, scripts.LockRequeue, scripts.LockEnter, scripts.LockAcquireMany))
-	require.NoError(t, lease.Unlock())
-	for _, script := range []string{"lock/release-many", "lock/leave", "lock/leave"} {
-		require.Equal(t, script, redistest.Receive(t, "a request", sent))
-	}
-	for _, w := range waiting {
-		require.NoError(t, locktest.MustHave(t, w).Unlock())
-	}
-	require.Empty(t, held(t, mine))
-	require.Empty(t, sent)
 }

@@ -88,39 +88,6 @@ func ofOneSlot(t *testing.T, c *redistest.Cluster, n int) (names, keys []string,
 	return names, keys, slot
 }
 
-// P4: the node of the last member dies when the others are taken. The call waits for it within its context and keeps
-// those alive, or gives them back when the context ends.
-func TestAShardThatDiesBetweenTwoMembers(t *testing.T) {
-	t.Parallel()
-	redistest.Slow(t, "a node of a cluster dies")
-	c := newTown(t, redistest.WithFailoverAfter(time.Minute))
-	s, other := locktest.Session(t, c), locktest.Session(t, c)
-	dead := c.Owner(t, c.slots[2])
-	warm, err := multilock.New(c.members(s)...).Lock(long(t)) // every node is known
-	require.NoError(t, err)
-	require.NoError(t, warm.Unlock())
-	theirs, err := fair.New(other, c.names[1]).Lock(long(t))
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	returned := make(chan error, 1)
-	go func() {
-		_, err := multilock.New(c.members(s)...).Lock(ctx)
-		returned <- err
-	}()
-	first, second := reentrant.New(other, c.names[0]), fair.New(other, c.names[1])
-	redistest.Await(t, "the first member", func() bool { return locked(t, first) })
-	dead.Kill()
-	require.NoError(t, theirs.Unlock())
-	redistest.Await(t, "the second member", func() bool {
-		h, err := second.Holder(long(t))
-		return err == nil && h.Session == s.ID()
-	})
-	cancel()
-	redistest.Receive(t, "the reply", returned)
-	c.free(t, 0, 1)
-}
-
 // P1, P4: the same if the replica takes over: the call gets all members.
 func TestAShardThatFailsOverBetweenTwoMembers(t *testing.T) {
 	t.Parallel()
