@@ -35,38 +35,6 @@ func TestTheFirstCallRunsAndOthersGetItsOutcome(t *testing.T) {
 	locktest.RequireEnds(t, server)
 }
 
-// P1: of callers that come at the same time, in five sessions, one runs its function.
-func TestOneOfManyCallersRuns(t *testing.T) {
-	t.Parallel()
-	const sessions, callers = 5, 20
-	server := redistest.Start(t)
-	var all [sessions]*signalbox.Session
-	for i := range all {
-		all[i] = session(t, server)
-	}
-	for round := range redistest.Rounds(10, 100) {
-		name := fmt.Sprint("round/", round)
-		returned := make([]<-chan got, 0, sessions*callers)
-		for i := range sessions * callers {
-			returned = append(returned, later(t.Context(), once.New(all[i%sessions], name), returns(fmt.Sprint(i))))
-		}
-		ran, values := 0, make(map[string]bool)
-		for _, one := range returned {
-			r := receive(t, one)
-			require.NoError(t, r.err)
-			values[r.value] = true
-			if r.ran {
-				ran++
-			}
-		}
-		require.Equal(t, 1, ran)
-		require.Len(t, values, 1)
-	}
-	for _, s := range all {
-		require.Zero(t, once.Flights(s)) // P4: nothing is left
-	}
-}
-
 // P4: calls that fail, give up or panic leave nothing behind in the session.
 func TestNothingRemainsOfCallsThatFailed(t *testing.T) {
 	t.Parallel()

@@ -94,59 +94,6 @@ func TestDefaultsOfOtherKinds(t *testing.T) {
 	requireRan(t, "x", do(t.Context(), once.New(java, "b", signalbox.WithLayout(signalbox.Native())), returns("x")))
 }
 
-// P9: a key that is no outcome's is reported, and left as it is.
-func TestAForeignKeyIsUntouched(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s := session(t, server)
-	for name, command := range map[string][]any{ //nolint:paralleltest // one server
-		"string": {"SET", "", "x"}, "list": {"RPUSH", "", "x"}, "hash": {"HSET", "", "field", "x"}, "zset": {"ZADD", "", 1, "x"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			at := locktest.Keys(name).Outcome()
-			command[1] = at
-			server.MustDo(t, command...)
-			before := server.MustDo(t, "DUMP", at)
-			o := once.New(s, name)
-			require.ErrorIs(t, do(t.Context(), o, never(t)).err, signalbox.ErrWrongKind)
-			_, _, err := o.Get(t.Context())
-			require.ErrorIs(t, err, signalbox.ErrWrongKind)
-			require.ErrorIs(t, o.Forget(t.Context()), signalbox.ErrWrongKind)
-			require.Equal(t, before, server.MustDo(t, "DUMP", at))
-			require.EqualValues(t, -1, server.MustDo(t, "PTTL", at))
-
-			server.MustDo(t, "DEL", at)
-			r := do(t.Context(), o, func(context.Context, signalbox.Lease) ([]byte, error) {
-				server.MustDo(t, command...)
-				return []byte("x"), nil
-			})
-			require.ErrorIs(t, r.err, signalbox.ErrWrongKind)
-			require.Equal(t, before, server.MustDo(t, "DUMP", at))
-		})
-	}
-	server.MustDo(t, "SET", locktest.Key("foreign"), "x")
-	require.ErrorIs(t, do(t.Context(), once.New(s, "foreign"), never(t)).err, signalbox.ErrWrongKind)
-}
-
-// P9: names that look like keys, or like each other, have outcomes of their own.
-func TestEveryNameHasAnOutcomeOfItsOwn(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s := session(t, server)
-	names := []string{"a", "a:once", "{a}", "a}:once", "%7Ba%7D", "\x00", "*", "a{"}
-	for _, name := range names {
-		requireRan(t, name, do(t.Context(), once.New(s, name), returns(name)))
-	}
-	for _, name := range names {
-		requireStored(t, name, do(t.Context(), once.New(s, name), never(t)))
-	}
-	hidden := session(t, server, signalbox.WithHashedNames())
-	requireRan(t, "x", do(t.Context(), once.New(hidden, "secret-name"), returns("x")))
-	for _, hashed := range server.Keys("*") {
-		require.NotContains(t, hashed, "secret-name")
-	}
-}
-
 // P7: a stored outcome costs one round trip, and no lock; see the package.
 func TestWhatCallsCost(t *testing.T) {
 	t.Parallel()
@@ -173,4 +120,25 @@ func TestWhatCallsCost(t *testing.T) {
 	calls := server.CommandStats()["set"].Calls
 	requireStored(t, "y", do(t.Context(), o, never(t)))
 	require.Equal(t, calls, server.CommandStats()["set"].Calls, "no lock")
+}
+
+// P9: a key that is no outcome's is reported, before a function runs and behind it, and left as it is.
+func TestAForeignKeyIsUntouched(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	o := once.New(session(t, server), "a")
+	for _, foreign := range []string{"SET", "RPUSH"} {
+		r := do(t.Context(), o, func(context.Context, signalbox.Lease) ([]byte, error) {
+			server.MustDo(t, foreign, key, "foreign")
+			return []byte("x"), nil
+		})
+		require.ErrorIs(t, r.err, signalbox.ErrWrongKind)
+		before := server.MustDo(t, "DUMP", key)
+		require.ErrorIs(t, do(t.Context(), o, never(t)).err, signalbox.ErrWrongKind)
+		_, _, err := o.Get(t.Context())
+		require.ErrorIs(t, err, signalbox.ErrWrongKind)
+		require.ErrorIs(t, o.Forget(t.Context()), signalbox.ErrWrongKind)
+		require.Equal(t, before, server.MustDo(t, "DUMP", key))
+		server.MustDo(t, "DEL", key)
+	}
 }
