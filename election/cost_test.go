@@ -3,7 +3,6 @@
 package election_test
 
 import (
-	"slices"
 	"testing"
 	"time"
 
@@ -42,61 +41,4 @@ func TestWhatATermCosts(t *testing.T) {
 		redistest.Await(t, "the value", func() bool { return locktest.Count(t, server, "EXISTS", valueKey) == 1 })
 	})
 	require.NoError(t, term.Resign())
-}
-
-// BenchmarkNextLeader measures the time from the call of Resign until the next candidate leads, in another session, while
-// other candidates wait.
-func BenchmarkNextLeader(b *testing.B) {
-	server := redistest.Start(b)
-	redistest.LoadScripts(b, server)
-	sessions := make([]*signalbox.Session, 10)
-	led := make(chan election.Term)
-	for i := range sessions {
-		sessions[i] = locktest.Session(b, server)
-	}
-	e := func(i int) *election.Election { return election.New(sessions[i%len(sessions)], "a") }
-	campaign := func(i int) {
-		term, err := e(i).Campaign(b.Context())
-		if err == nil {
-			led <- term
-		}
-	}
-	for i := range sessions {
-		go campaign(i)
-	}
-	term := <-led
-	var took, trips []time.Duration
-	for b.Loop() {
-		began := time.Now()
-		require.NoError(b, e(1).Health(b.Context()))
-		trips = append(trips, time.Since(began))
-		began = time.Now()
-		go func() { _ = term.Resign() }()
-		term = <-led
-		took = append(took, time.Since(began))
-		go campaign(0)
-	}
-	slices.Sort(took)
-	slices.Sort(trips)
-	b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-us")
-	b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-us")
-	b.ReportMetric(float64(trips[len(trips)/2].Microseconds()), "round-trip-us")
-	b.StopTimer()
-	_ = term.Resign()
-	for range len(sessions) - 1 {
-		_ = (<-led).Resign()
-	}
-}
-
-// BenchmarkObserve measures the time from the call of SetValue until an observer in another session has the value.
-func BenchmarkObserve(b *testing.B) {
-	server := redistest.Start(b)
-	changes := observe(b, election.New(locktest.Session(b, server), "a"))
-	term := mustLead(b, election.New(locktest.Session(b, server), "a"))
-	defer func() { _ = term.Resign() }()
-	for b.Loop() {
-		value := time.Now().String()
-		require.NoError(b, term.SetValue(b.Context(), value))
-		changes.until(leads(term, value))
-	}
 }

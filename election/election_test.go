@@ -19,29 +19,6 @@ import (
 	"github.com/signalbox-go/signalbox/redisson"
 )
 
-// P1, P3: candidates of several sessions lead one after the other, in their order, and tokens rise.
-func TestCandidatesLeadOneAfterTheOtherInTheirOrder(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	first := mustLead(t, election.New(locktest.Session(t, server), "a"))
-	var waiting []<-chan locktest.Result[election.Term]
-	for n := range 3 {
-		e := election.New(locktest.Session(t, server), "a")
-		waiting = append(waiting, mustCampaign(locktest.Context(t), t, server, e, n+1))
-	}
-	for _, next := range waiting {
-		require.Empty(t, next)
-		require.NoError(t, first.Err())
-		require.NoError(t, first.Resign())
-		require.ErrorIs(t, first.Err(), signalbox.ErrReleased)
-		term := locktest.MustHave(t, next)
-		require.Greater(t, term.Token(), first.Token())
-		first = term
-	}
-	require.NoError(t, first.Resign())
-	locktest.RequireEnds(t, server)
-}
-
 // P1: an election and a lock of one name exclude each other, and the lock's ForceUnlock ends a term at once.
 func TestAnElectionIsTheFairLockOfItsName(t *testing.T) {
 	t.Parallel()
@@ -96,27 +73,6 @@ func TestContextsEndWithTheTerm(t *testing.T) {
 	require.Zero(t, term.Deadline())
 	require.ErrorIs(t, term.Resign(), signalbox.ErrNotHeld)
 	require.ErrorIs(t, term.SetValue(t.Context(), "x"), signalbox.ErrReleased)
-}
-
-// P4: a candidate that gives up leaves nothing behind.
-func TestACandidateThatGivesUpLeavesNothing(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	term := mustLead(t, election.New(locktest.Session(t, server), "a"))
-	ctx, cancel := context.WithCancel(t.Context())
-	other := election.New(locktest.Session(t, server), "a")
-	waiting := mustCampaign(ctx, t, server, other, 1)
-	cancel()
-	err := locktest.MustFail(t, waiting)
-	require.ErrorIs(t, err, context.Canceled)
-	require.ErrorContains(t, err, `signalbox: campaign "a": `)
-	require.Equal(t, 1, strings.Count(err.Error(), "signalbox:"), err)
-	redistest.Await(t, "an empty queue", func() bool { return locktest.Tickets(t, server, "a") == 0 })
-	require.NoError(t, term.Resign())
-	_, err = other.Leader(t.Context())
-	require.ErrorIs(t, err, signalbox.ErrNotHeld)
-	redistest.Await(t, "no value", func() bool { return locktest.Count(t, server, "EXISTS", valueKey) == 0 })
-	locktest.RequireEnds(t, server)
 }
 
 // P9: what is no name, no option or no session is the error of every call, and sends nothing.
@@ -238,6 +194,5 @@ func TestAForeignKeyIsErrWrongKindAndUntouched(t *testing.T) {
 	server.MustDo(t, "SET", "sb:{a}:lock", "foreign")
 	_, err := e.Leader(t.Context())
 	require.ErrorIs(t, err, signalbox.ErrWrongKind)
-	_, err = e.Campaign(t.Context())
-	require.ErrorIs(t, err, signalbox.ErrWrongKind)
+	require.ErrorIs(t, e.Run(t.Context(), func(context.Context, election.Term) error { return nil }), signalbox.ErrWrongKind)
 }

@@ -92,15 +92,18 @@ func TestObserversOfASessionShareASubscription(t *testing.T) {
 	redistest.Await(t, "no subscription", func() bool { return locktest.Listeners(t, server, channel) == 0 })
 }
 
-// A loop that is left costs nothing any more.
-func TestAnObserverMayLeaveTheLoop(t *testing.T) {
+// A loop that is left costs nothing any more, and Close ends one that is not.
+func TestAnObserverEnds(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	s := locktest.Session(t, server)
+	s := locktest.Session(t, redistest.Start(t))
 	for l, err := range election.New(s, "a").Observe(t.Context()) {
 		require.NoError(t, err)
 		require.Equal(t, noLeader, l)
 		break
 	}
+	changes := observe(t, election.New(s, "a"))
+	changes.must()
 	require.NoError(t, s.Close(t.Context()))
+	_, err, _ := changes.next()
+	require.ErrorIs(t, err, signalbox.ErrClosed)
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -145,66 +144,4 @@ func TestCallbacksAreCalled(t *testing.T) {
 	require.Equal(t, callback{"second", "stopped"}, redistest.Receive(t, "a call", called))
 	require.ErrorIs(t, redistest.Receive(t, "the return", second), context.Canceled)
 	require.Empty(t, called)
-}
-
-// A loss ends a term for the callbacks, and the next term begins with them again. OnStoppedLeading is not called for a
-// candidate that never led.
-func TestCallbacksAreCalledForEachTerm(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	mu := fair.New(locktest.Session(t, server), "a")
-	called := make(chan string, 10)
-	run := func(ctx context.Context, who string) <-chan error {
-		e := election.New(locktest.Session(t, server), "a")
-		returned := make(chan error, 1)
-		go func() {
-			returned <- e.RunCallbacks(ctx, election.Callbacks{
-				OnStartedLeading: func(ctx context.Context) {
-					called <- who + " started"
-					<-ctx.Done()
-				},
-				OnStoppedLeading: func() { called <- who + " stopped" },
-			})
-		}()
-		return returned
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	leader := run(ctx, "leader")
-	require.Equal(t, "leader started", redistest.Receive(t, "a call", called))
-	for range 3 {
-		require.NoError(t, mu.ForceUnlock(t.Context()))
-		require.Equal(t, "leader stopped", redistest.Receive(t, "a call", called))
-		require.Equal(t, "leader started", redistest.Receive(t, "a call", called))
-	}
-	elsewhere, stop := context.WithCancel(t.Context())
-	standby := run(elsewhere, "standby")
-	redistest.Await(t, "a ticket", func() bool { return locktest.Tickets(t, server, "a") == 1 })
-	stop()
-	require.ErrorIs(t, redistest.Receive(t, "the return", standby), context.Canceled)
-	cancel()
-	require.Equal(t, "leader stopped", redistest.Receive(t, "a call", called))
-	require.ErrorIs(t, redistest.Receive(t, "the return", leader), context.Canceled)
-	require.Empty(t, called)
-}
-
-// Run campaigns again while too few replicas confirm its terms, and leads none of those.
-func TestRunCampaignsAgainIfTooFewReplicasConfirm(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	e := election.New(locktest.Session(t, server), "a", signalbox.WithReplicas(1, time.Millisecond))
-	_, err := e.Campaign(t.Context())
-	require.ErrorIs(t, err, signalbox.ErrNotReplicated)
-	before := server.CommandStats()["wait"].Calls
-	returned := make(chan error, 1)
-	go func() {
-		returned <- e.Run(ctx, func(context.Context, election.Term) error {
-			t.Error("it leads")
-			return nil
-		})
-	}()
-	redistest.Await(t, "three tries", func() bool { return server.CommandStats()["wait"].Calls >= before+3 })
-	cancel()
-	require.ErrorIs(t, redistest.Receive(t, "the return", returned), context.Canceled)
-	locktest.RequireEnds(t, server)
 }

@@ -42,48 +42,6 @@ func TestTheValueOfALeaderIsRead(t *testing.T) {
 	locktest.RequireEnds(t, server)
 }
 
-// P3: a new term has no value of the one before, though its value is still there.
-func TestANewTermHasNoOldValue(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s := locktest.Session(t, server)
-	e := election.New(s, "a")
-	term := mustLead(t, e)
-	require.NoError(t, term.SetValue(t.Context(), "old"))
-	old := server.MustDo(t, "GET", valueKey)
-	require.NoError(t, term.Resign())
-	next := mustLead(t, election.New(locktest.Session(t, server), "a"))
-	redistest.Await(t, "the value of the next term", func() bool { return server.MustDo(t, "GET", valueKey) != nil })
-	server.MustDo(t, "SET", valueKey, old, "PX", 60_000)
-	l, err := e.Leader(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, next.Token(), l.Token)
-	require.Empty(t, l.Value)
-	require.NoError(t, next.Resign())
-}
-
-// P8: a leader that has lost the lock writes no value, even before it knows of the loss, and gets the error.
-func TestAStaleLeaderWritesNoValue(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	stale := mustLead(t, election.New(locktest.Session(t, server), "a"))
-	require.NoError(t, stale.SetValue(t.Context(), "stale"))
-	server.MustDo(t, "DEL", "sb:{a}:lock")
-	e := election.New(locktest.Session(t, server), "a")
-	term := mustLead(t, e)
-	require.NoError(t, term.SetValue(t.Context(), "mine"))
-	require.ErrorIs(t, stale.SetValue(t.Context(), "not mine"), signalbox.ErrLost)
-	require.ErrorIs(t, stale.Err(), signalbox.ErrLost)
-	l, err := e.Leader(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, "mine", l.Value)
-	require.ErrorIs(t, stale.Resign(), signalbox.ErrLost)
-	l, err = e.Leader(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, "mine", l.Value, "whose resignation removes no other value")
-	require.NoError(t, term.Resign())
-}
-
 // P10: while memory is full a value waits, and a term can be resigned.
 func TestAValueWaitsForMemory(t *testing.T) {
 	t.Parallel()
