@@ -3,11 +3,8 @@
 package redlock_test
 
 import (
-	"context"
 	"errors"
-	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,45 +15,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/redlock"
 )
-
-// P1: two processes exclude each other, and the lock is released on each server.
-func TestLockIsHeldByOneProcess(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, 5, 0)
-	one, other := w.lock(), w.lock()
-	lease := w.mustLockAll(one)
-	mustFail(t, other, signalbox.ErrHeld)
-	require.NoError(t, lease.Unlock())
-	require.ErrorIs(t, lease.Err(), signalbox.ErrReleased)
-	require.ErrorIs(t, lease.Unlock(), signalbox.ErrNotHeld)
-	w.awaitFree()
-	require.NoError(t, locktest.Must(t, other.Lock).Unlock())
-}
-
-// An ended context acquires nothing.
-func TestEndedContextAcquiresNothing(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, 3, 0)
-	mu := w.lock()
-	for _, lock := range []func(context.Context) (signalbox.Lease, error){mu.Lock, mu.TryLock} {
-		_, err := lock(locktest.Ended())
-		require.ErrorIs(t, err, context.Canceled)
-		require.NotErrorIs(t, err, signalbox.ErrHeld)
-	}
-	require.Zero(t, w.holds())
-}
-
-// P9: names are kept apart, whatever is in them.
-func TestNamesAreKeptApart(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, 3, 0)
-	sessions := w.sessions()
-	for _, name := range []string{"a", "{a}", "a}", "}{", "%7Ba", "a:lock", "\x00*", strings.Repeat("x", 512)} {
-		w.name = name
-		lease := w.mustLockAll(redlock.New(sessions, name))
-		defer func() { require.NoError(t, lease.Unlock()) }()
-	}
-}
 
 // P7: one goroutine of a process at a time asks the servers, and the same sessions in another order are the same lock.
 func TestGoroutinesOfAProcessAreOneContender(t *testing.T) {
@@ -87,87 +45,6 @@ func TestGoroutinesOfAProcessAreOneContender(t *testing.T) {
 		// An acquire and a release each; a few more if a late vote is taken back.
 		require.Less(t, p.Requests(), 4*goroutines)
 	}
-}
-
-// P7: entering again asks no server; the hold ends with the last of its leases.
-func TestEnteringAgainSendsNothing(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, 3, 0)
-	sessions := w.sessions(signalbox.WithPolling()) // sessions that listen ask first whether their holds are still there
-	mu := redlock.New(sessions, w.name)
-	lease := w.mustLockAll(mu)
-	for _, p := range w.proxies {
-		p.ResetCount()
-	}
-	ctx := lease.Enter(t.Context())
-	reordered := redlock.New([]*signalbox.Session{sessions[2], sessions[1], sessions[0]}, w.name)
-	for _, lock := range []func(context.Context) (signalbox.Lease, error){mu.Lock, mu.TryLock, reordered.Lock} {
-		again, err := lock(ctx)
-		require.NoError(t, err)
-		require.Equal(t, lease.Token(), again.Token())
-		require.NoError(t, again.Unlock())
-	}
-	require.NoError(t, lease.Err())
-	for _, p := range w.proxies {
-		require.Zero(t, p.Requests())
-	}
-	// Other servers, or other sessions, are another lock, which this lease does not enter.
-	_, err := w.lock().TryLock(ctx)
-	require.Error(t, err)
-	require.NoError(t, lease.Unlock())
-	_, err = mu.Lock(ctx)
-	require.ErrorIs(t, err, signalbox.ErrReleased)
-	w.awaitFree()
-}
-
-func TestDoHoldsTheLockWhileItsFunctionRuns(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, 3, 0)
-	mu := w.lock()
-	broke := errors.New("no funds")
-	var inside context.Context
-	err := mu.Do(t.Context(), func(ctx context.Context, lease signalbox.Lease) error {
-		inside = ctx
-		require.GreaterOrEqual(t, w.holds(), 2)
-		require.NoError(t, mu.Do(ctx, func(context.Context, signalbox.Lease) error { return nil }))
-		return broke
-	})
-	require.EqualError(t, err, "no funds")
-	require.ErrorIs(t, context.Cause(inside), signalbox.ErrReleased)
-	require.PanicsWithValue(t, "x", func() {
-		_ = mu.Do(t.Context(), func(context.Context, signalbox.Lease) error { panic("x") })
-	})
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = mu.Do(t.Context(), func(context.Context, signalbox.Lease) error {
-			runtime.Goexit()
-			return nil
-		})
-	}()
-	redistest.Receive(t, "the end of the goroutine", ended)
-	w.awaitFree()
-}
-
-// P1: goroutines that share a Locker exclude each other.
-func TestLockerExcludesGoroutines(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, 3, 0)
-	locker := w.lock().Locker(t.Context())
-	count := 0
-	var group sync.WaitGroup
-	for range 4 {
-		group.Go(func() {
-			for range 5 {
-				locker.Lock()
-				count++
-				locker.Unlock()
-			}
-		})
-	}
-	group.Wait()
-	require.Equal(t, 20, count)
-	w.awaitFree()
 }
 
 // P8: ForceUnlock takes the lock on every server, the holder is notified by message, and a waiter acquires it.

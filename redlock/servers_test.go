@@ -5,7 +5,6 @@ package redlock_test
 import (
 	"net"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,7 +14,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/redlock"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // P1: a server that restarted votes for no process, though its data is there again: it may have forgotten a hold. It
@@ -60,39 +58,6 @@ func TestServerThatRestartedGrantsNothing(t *testing.T) {
 			require.NoError(t, lease.Err())
 		})
 	}
-}
-
-// A server that was always there grants on.
-func TestEpochIsKeptByItsUse(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, 3, 1)
-	w.servers[0].MustDo(t, "PEXPIRE", "sb:epoch", redistest.Patience.Milliseconds())
-	lease := w.mustLockAll(w.lock())
-	require.Greater(t, locktest.Integer(t, w.servers[0].MustDo(t, "PTTL", "sb:epoch")), int64(6*24*3600*1000))
-	require.NoError(t, lease.Unlock())
-}
-
-// P4: what a server grants when it thaws is released, long before it would end.
-func TestLateGrantOfAThawedServerIsReleased(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, 3, 1)
-	sessions := w.sessionsBy(locktest.Session)                                // a wire that is silent is given up
-	require.NoError(t, w.mustLockAll(redlock.New(sessions, w.name)).Unlock()) // all know the scripts and the time
-	w.awaitFree()
-	w.servers[0].Freeze()
-	var acquires atomic.Int64
-	w.proxies[0].SetMatch(locktest.RunsScript(scripts.RedlockAcquire))
-	w.proxies[0].OnRequest(func(int, []string) { acquires.Add(1) })
-	// By another Lock: the first one does not ask a server that has not confirmed its release.
-	lease := locktest.Must(t, redlock.New(sessions, w.name, signalbox.WithFixedLease(time.Hour)).Lock)
-	redistest.Await(t, "the acquire on its way to the frozen server", func() bool { return acquires.Load() > 0 })
-	require.NoError(t, lease.Unlock())
-	w.servers[0].Thaw()
-	w.awaitFree()
-	for _, s := range sessions {
-		require.NoError(t, s.Close(locktest.Context(t))) // which waits for what is under way
-	}
-	require.Zero(t, w.holds())
 }
 
 // P9: a key of another kind on a minority costs its votes; on a quorum it is the error.
