@@ -14,9 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
-	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
@@ -77,24 +75,6 @@ func TestALockOfADeadJavaProcessGoesToGo(t *testing.T) {
 	})
 }
 
-// P1, P6: the same the other way round.
-func TestALockOfADeadGoProcessGoesToJava(t *testing.T) {
-	t.Parallel()
-	eachRelease(t, func(t *testing.T, release string) {
-		server := redistest.Start(t)
-		p, holder := newPeer(t, release, server), holds(t, server)
-		reply := p.send("a", "lock", "a", 60_000)
-		awaitListeners(t, server, "a", 1)
-		renewed(t, server, "a")
-		holder.Kill()
-		last := ends(t, server, "a")
-		p.take(t, reply)
-		require.GreaterOrEqual(t, now(), last)
-		p.must(t, "a", "unlock", "a")
-		awaitNothing(t, server)
-	})
-}
-
 // P1, P2: a process in Go that was stopped past its lease knows that at its first check, and leaves alone what Java has since.
 func TestAStoppedGoProcessLeavesJavaAlone(t *testing.T) {
 	t.Parallel()
@@ -113,57 +93,5 @@ func TestAStoppedGoProcessLeavesJavaAlone(t *testing.T) {
 		require.Equal(t, has, hash(t, server, "a"))
 		require.Equal(t, until, ends(t, server, "a"))
 		p.must(t, "a", "unlock", "a")
-	})
-}
-
-// P1: a Java process that was stopped past its lease does no harm to what Go has since; it learns that when it unlocks.
-func TestAStoppedJavaProcessLeavesGoAlone(t *testing.T) {
-	t.Parallel()
-	eachRelease(t, func(t *testing.T, release string) {
-		server := redistest.Start(t)
-		p, g := newProcess(t, release, server), newGoSide(t, server)
-		p.must(t, "a", "lock", "a", -1)
-		p.Freeze()
-		took(t, g.take("a"))
-		has, until := hash(t, server, "a"), ends(t, server, "a")
-		p.Thaw()
-		p.must(t, "b", "lock", "b", -1)
-		renewed(t, server, "b") // the watchdog has been round
-		renewed(t, server, "b")
-		require.Equal(t, has, hash(t, server, "a"))
-		require.Equal(t, until, ends(t, server, "a"))
-		require.Contains(t, refused(t, p.send("a", "unlock", "a")), "IllegalMonitorStateException")
-		require.NoError(t, g.leases["a"].Err())
-		g.release(t, "a")
-	})
-}
-
-// P2: each side renews what it holds, and nothing that another holds, even if it held that before: it lets that end.
-func TestEachSideRenewsItsOwn(t *testing.T) {
-	t.Parallel()
-	eachRelease(t, func(t *testing.T, release string) {
-		server := redistest.Start(t)
-		p, holder := newMortal(t, release, server), holds(t, server)
-		p.must(t, "a", "lock", "b", -1)
-		p.must(t, "a", "lock", "c", -1)
-		s := locktest.Session(t, server, signalbox.WithDefaults(signalbox.WithLayout(redisson.Layout()), signalbox.WithRenewedLease(5*time.Second)))
-		lease, err := reentrant.New(s, "d").Lock(locktest.Context(t))
-		require.NoError(t, err)
-		for _, key := range []string{"c", "d"} {
-			server.MustDo(t, "DEL", key)
-			held(t, server, key, time.Hour)
-		}
-		untouched := [2]int64{ends(t, server, "c"), ends(t, server, "d")}
-		for range 2 {
-			renewed(t, server, "a")
-			renewed(t, server, "b")
-		}
-		redistest.Receive(t, "the end of the lease that another has", lease.Done())
-		require.Equal(t, untouched, [2]int64{ends(t, server, "c"), ends(t, server, "d")})
-		holder.Kill()
-		redistest.Await(t, "the end of what Go held", func() bool { return ends(t, server, "a") < 0 })
-		renewed(t, server, "b")
-		p.dies(t)
-		redistest.Await(t, "the end of what Java held", func() bool { return ends(t, server, "b") < 0 })
 	})
 }

@@ -5,10 +5,8 @@ package interop_test
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"testing"
 	"time"
 
@@ -104,96 +102,6 @@ func TestBothSidesShareOneQueue(t *testing.T) {
 	})
 }
 
-// P6: a waiter that gives up, on either side, changes nothing in the order of the others and delays none.
-func TestAWaiterThatGivesUpDelaysNoOther(t *testing.T) {
-	t.Parallel()
-	eachRelease(t, func(t *testing.T, release string) {
-		server := redistest.Start(t)
-		p, g := newPeer(t, release, server), newGoFair(t, server)
-		owner := p.owner(t, "c")
-		p.must(t, "a", "fair-lock", "a", 60_000)
-		ctx, giveUp := context.WithCancel(context.Background())
-		gone := make(chan error, 1)
-		go func() {
-			_, err := newGoFair(t, server).lock.Lock(ctx)
-			gone <- err
-		}()
-		awaitQueued(t, server, 1)
-		short := p.send("b", "fair-try", "a", stays, 60_000)
-		awaitQueued(t, server, 2)
-		taken := g.take("a")
-		awaitQueued(t, server, 3)
-		last := p.send("c", "fair-lock", "a", 60_000)
-		awaitQueued(t, server, 4)
-		giveUp()
-		require.ErrorIs(t, <-gone, context.Canceled)
-		require.Equal(t, "false", p.take(t, short))
-		redistest.Await(t, "the end of two places", func() bool { return len(queued(t, server)) == 2 })
-		require.Equal(t, owner, queued(t, server)[1])
-		p.must(t, "a", "fair-unlock", "a")
-		took(t, taken)
-		g.release(t, "a")
-		p.take(t, last)
-		p.must(t, "c", "fair-unlock", "a")
-		awaitNothing(t, server)
-	})
-}
-
-// P9: the keys are Redisson's and no others, whichever side waits; and what each side says of them.
-func TestEachSideSeesTheOtherInTheQueue(t *testing.T) {
-	t.Parallel()
-	eachRelease(t, func(t *testing.T, release string) {
-		server := redistest.Start(t)
-		p, g := newPeer(t, release, server), newGoFair(t, server)
-		owners := p.ownersOf(t, "a", "b")
-		took(t, g.take("a"))
-		require.Equal(t, "true", p.must(t, "a", "fair-locked", "a"))
-		require.Equal(t, "0", p.must(t, "a", "fair-count", "a"))
-		require.Equal(t, "false", p.must(t, "a", "fair-trynow", "a"))
-		waiting := p.send("a", "fair-lock", "a", 60_000)
-		awaitQueued(t, server, 1)
-		other := newGoFair(t, server)
-		taken := other.take("a")
-		awaitQueued(t, server, 2)
-		require.ElementsMatch(t, []any{"a", queueKey, deadlinesKey}, server.MustDo(t, "KEYS", "*"))
-		for _, owner := range queued(t, server) {
-			require.Regexp(t, `^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}:[1-9][0-9]*$`, owner)
-		}
-		require.InDelta(t, deadline(t, server, owners[0])+waitMS, deadline(t, server, queued(t, server)[1]), 1, "Java's rule")
-		var labels []string
-		for w, err := range g.lock.Waiters(locktest.Context(t)) {
-			require.NoError(t, err)
-			require.True(t, w.Alive)
-			labels = append(labels, w.Label)
-		}
-		require.Equal(t, queued(t, server), labels)
-		require.Equal(t, owners[0], labels[0])
-		g.release(t, "a")
-		p.take(t, waiting)
-		h, err := g.lock.Holder(locktest.Context(t))
-		require.NoError(t, err)
-		require.Equal(t, owners[0], h.Label)
-		require.Equal(t, "1", p.must(t, "a", "fair-count", "a"))
-		_, err = g.lock.TryLock(locktest.Context(t))
-		require.ErrorIs(t, err, signalbox.ErrHeld)
-		p.must(t, "a", "fair-unlock", "a")
-		took(t, taken)
-
-		// By force, from either side, to the head of the queue.
-		waiting = p.send("b", "fair-lock", "a", 60_000)
-		awaitQueued(t, server, 1)
-		require.NoError(t, g.lock.ForceUnlock(locktest.Context(t)))
-		p.take(t, waiting)
-		require.ErrorIs(t, other.lease.Unlock(), signalbox.ErrLost)
-		taken = g.take("a")
-		awaitQueued(t, server, 1)
-		require.Equal(t, "true", p.must(t, "a", "fair-force", "a"))
-		took(t, taken)
-		g.release(t, "a")
-		awaitNothing(t, server)
-	})
-}
-
 // runFairWaiter takes the fair lock "a", says so, and gives it back when its input ends; it holds it until it is killed else.
 func runFairWaiter(stdin io.Reader, stdout io.Writer) {
 	s := dial()
@@ -283,84 +191,6 @@ func TestTheQueueContinuesBehindADeadWaiter(t *testing.T) {
 			p.must(t, "b", "fair-unlock", "a")
 			awaitNothing(t, server)
 		}
-	})
-}
-
-// P6: a waiter of either side that lost its ticket to the other side queues again. A Go waiter is notified
-// or finds out, and then notifies Java.
-func TestAWaiterThatLosesItsTicketQueuesAgain(t *testing.T) {
-	t.Parallel()
-	eachRelease(t, func(t *testing.T, release string) {
-		server := redistest.Start(t)
-		p, g := newPeer(t, release, server), newGoFair(t, server)
-		owner := p.owner(t, "b")
-		p.must(t, "a", "fair-lock", "a", time.Hour.Milliseconds())
-		taken := g.take("a")
-		awaitQueued(t, server, 1)
-		ours := queued(t, server)[0]
-		waiting := p.send("b", "fair-lock", "a", 60_000)
-		awaitQueued(t, server, 2)
-		server.MustDo(t, "ZADD", deadlinesKey, "XX", now()-1, ours)
-		require.Equal(t, "false", p.must(t, "c", "fair-trynow", "a"), "which drops it, unless it was looked after before")
-		redistest.Await(t, "its ticket", func() bool {
-			in := queueDeadlines(t, server)
-			return len(in) == 2 && slices.Contains(queued(t, server), ours) && slices.Min(in) > now()+waitMS/2
-		})
-		// Java asks again after an hour, unless it is notified.
-		server.MustDo(t, "EVAL", "redis.call('DEL', KEYS[1], KEYS[2]) "+joinQueue, 2, queueKey, deadlinesKey, owner, now()-1)
-		redistest.Await(t, "a new place of the Java waiter", func() bool {
-			in := queueDeadlines(t, server)
-			return len(in) == 2 && slices.Min(in) > now()
-		})
-		p.must(t, "a", "fair-unlock", "a")
-		for range 2 {
-			select {
-			case err := <-taken:
-				require.NoError(t, err)
-				g.release(t, "a")
-			case text := <-waiting:
-				require.Equal(t, "ok true", text)
-				p.must(t, "b", "fair-unlock", "a")
-			case <-locktest.Context(t).Done():
-				require.FailNow(t, "no waiter has it")
-			}
-		}
-		awaitNothing(t, server)
-	})
-}
-
-// runFairWorker adds one to a counter many times, each time under the fair lock, by a read and a write that nothing else protects. Now and
-// then it gives up waiting after a moment, and comes again.
-func runFairWorker(_ io.Reader, stdout io.Writer) {
-	times, client := workOf()
-	s, background := dial(), context.Background()
-	lock := fair.New(s, "work")
-	for n := 0; n < times; {
-		ctx, cancel := context.WithCancel(background)
-		if n%3 == 0 {
-			ctx, cancel = context.WithTimeout(background, time.Duration(1+n%20)*time.Millisecond)
-		}
-		lease, err := lock.Lock(ctx)
-		cancel()
-		if errors.Is(err, context.DeadlineExceeded) {
-			lease, err = lock.Lock(background)
-		}
-		must(err)
-		must(addOne(background, client, lease.Token()))
-		must(lease.Unlock())
-		n++
-	}
-	must(s.Close(background))
-	client.Close()
-	fmt.Fprintln(stdout, "done")
-}
-
-// P1, P4: under the fair lock no update of either side is lost, also if waiters give up and return; and no
-// key is left.
-func TestNoCountIsLostUnderTheFairLock(t *testing.T) {
-	t.Parallel()
-	eachRelease(t, func(t *testing.T, release string) {
-		countBy(t, release, 60, 5*time.Minute, "fair-work", "fairworker")
 	})
 }
 

@@ -3,13 +3,10 @@
 package interop_test
 
 import (
-	"context"
-	"fmt"
 	"strconv"
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
@@ -63,47 +60,6 @@ func TestJavaAndGoHaveOneSequenceOfTokens(t *testing.T) {
 		require.Equal(t, "50", server.MustDo(t, "GET", counter))
 		require.Equal(t, int64(-1), server.MustDo(t, "PTTL", counter), "it never ends")
 	})
-}
-
-// P1, P3: under contention too every holder of either side has a number of its own, greater than all before it, and none is left out.
-func TestTokensRiseOverBothSides(t *testing.T) {
-	t.Parallel()
-	eachRelease(t, func(t *testing.T, release string) {
-		server := redistest.Start(t)
-		p, client := newPeer(t, release, server), server.Client(t, signalbox.Tune)
-		const times = 50
-		var threads []<-chan string
-		failed := make(chan error, workers)
-		for n := range workers {
-			threads = append(threads, p.send(strconv.Itoa(n), "fence-work", "a", "tokens", times))
-			mu := fenced(t, server)
-			go func() { failed <- noteTokens(mu, client, times) }()
-		}
-		for _, thread := range threads {
-			p.take(t, thread)
-		}
-		for range workers {
-			require.NoError(t, <-failed)
-		}
-		tokens, _ := server.MustDo(t, "LRANGE", "tokens", 0, -1).([]any)
-		require.Len(t, tokens, 2*workers*times)
-		for i, token := range tokens {
-			require.Equal(t, strconv.Itoa(i+1), token)
-		}
-	})
-}
-
-// noteTokens takes the lock many times, and writes down its token each time.
-func noteTokens(mu *reentrant.Lock, client rueidis.Client, times int) error {
-	for range times {
-		err := mu.Do(context.Background(), func(ctx context.Context, lease signalbox.Lease) error {
-			return client.Do(ctx, client.B().Rpush().Key("tokens").Element(fmt.Sprint(lease.Token())).Build()).Error()
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // P3: the holder after a holder that died has a greater token, on either side.

@@ -64,27 +64,3 @@ func TestEveryWaiterIsWokenByEveryHolder(t *testing.T) {
 		awaitNothing(t, server)
 	})
 }
-
-// P1: Java counts its entries while Go waits, and only the last release frees the lock.
-func TestEntriesInJavaAreCountedWhileGoWaits(t *testing.T) {
-	t.Parallel()
-	eachRelease(t, func(t *testing.T, release string) {
-		server := redistest.Start(t)
-		p, g := newPeer(t, release, server), newGoSide(t, server)
-		for range 3 {
-			p.must(t, "a", "lock", "a", -1)
-		}
-		taken := g.take("a")
-		awaitListeners(t, server, "a", 1)
-		for _, left := range []string{"3", "2", "1"} {
-			require.Equal(t, left, p.must(t, "a", "count", "a"))
-			require.Equal(t, map[string]string{p.owner(t, "a"): left}, hash(t, server, "a"), "the waiter leaves no trace")
-			require.Empty(t, taken)
-			p.must(t, "a", "unlock", "a")
-		}
-		took(t, taken)
-		require.Equal(t, "0", p.must(t, "a", "count", "a"))
-		g.release(t, "a")
-		awaitNothing(t, server)
-	})
-}

@@ -15,12 +15,7 @@ func TestMain(m *testing.M) {
 	redistest.RegisterChild("nativeworker", runNativeWorker)
 	redistest.RegisterChild("taker", runTaker)
 	redistest.RegisterChild("holder", runHolder)
-	redistest.RegisterChild("permits", runPermits)
-	redistest.RegisterChild("crowd", runCrowd)
 	redistest.RegisterChild("fair", runFairWaiter)
-	redistest.RegisterChild("fairworker", runFairWorker)
-	redistest.RegisterChild("rwworker", runRWWorker)
-	redistest.RegisterChild("rwholder", runRWHolder)
 	if redistest.RunChild() {
 		return
 	}

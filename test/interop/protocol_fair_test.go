@@ -3,7 +3,6 @@
 package interop_test
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -62,21 +61,6 @@ const joinQueue = `redis.call('RPUSH', KEYS[1], ARGV[1]) redis.call('ZADD', KEYS
 func addToQueue(t *testing.T, server *redistest.Server, owner string, deadline int64) {
 	t.Helper()
 	server.MustDo(t, "EVAL", joinQueue, 2, queueKey, deadlinesKey, owner, deadline)
-}
-
-// queueDeadlines returns when each ticket is lost, the head's first, in ms.
-func queueDeadlines(t *testing.T, server *redistest.Server) (deadlines []int64) {
-	t.Helper()
-	const script = `local all = {}
-for _, owner in ipairs(redis.call('LRANGE', KEYS[1], 0, -1)) do all[#all + 1] = redis.call('ZSCORE', KEYS[2], owner) or '0' end
-return all`
-	list, _ := server.MustDo(t, "EVAL", script, 2, queueKey, deadlinesKey).([]any)
-	for _, deadline := range list {
-		ms, err := strconv.ParseInt(fmt.Sprint(deadline), 10, 64)
-		require.NoError(t, err)
-		deadlines = append(deadlines, ms)
-	}
-	return deadlines
 }
 
 // ownersOf returns the owner names of threads. A waiting thread does not reply, so they are asked before.

@@ -3,21 +3,11 @@
 package interop_test
 
 import (
-	"bufio"
-	"context"
-	"errors"
-	"fmt"
-	"io"
-	"math/rand/v2"
-	"os"
-	"strconv"
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/rwlock"
 )
@@ -99,103 +89,4 @@ func tookByMessage(t *testing.T, taken <-chan error, notify func()) (atOnce bool
 func notifiesRW(t *testing.T, server *redistest.Server, name string) func() {
 	t.Helper()
 	return func() { server.MustDo(t, "PUBLISH", rwChannel(name), "1") }
-}
-
-// The environment of a child of a read-write lock, beside the server's address.
-const (
-	halfEnv = "SIGNALBOX_INTEROP_HALF"
-	seedEnv = "SIGNALBOX_INTEROP_SEED"
-)
-
-// runRWHolder acquires one half of the lock "a", says so, and holds it until its input ends. It replies to
-// each line with the state of its lease, and with what Unlock returned if the line asks for a release.
-func runRWHolder(stdin io.Reader, stdout io.Writer) {
-	lock := rwlock.New(dial(), "a")
-	take := lock.Lock
-	if os.Getenv(halfEnv) == reading {
-		take = lock.RLock
-	}
-	lease, err := take(context.Background())
-	must(err)
-	fmt.Fprintln(stdout, "held")
-	for in := bufio.NewScanner(stdin); in.Scan(); {
-		fmt.Fprintf(stdout, "lost %t, reported by Unlock %t\n", errors.Is(lease.Err(), signalbox.ErrLost), errors.Is(lease.Unlock(), signalbox.ErrLost))
-	}
-}
-
-// holdsHalf starts a process in Go that holds one half of the lock "a", and renews it for as long as it lives.
-func holdsHalf(t *testing.T, server *redistest.Server, half string) *redistest.Process {
-	t.Helper()
-	holder := child(t, "rwholder", server, 5*time.Second, halfEnv+"="+half)
-	said, err := holder.ReadLine(redistest.WaitLimit)
-	require.NoError(t, err, holder.Stderr())
-	require.Equal(t, "held", said)
-	return holder
-}
-
-// runRWWorker reads, writes and downgrades in turns many times, and notes in counters who is in the yard: a writer is to be alone there.
-func runRWWorker(_ io.Reader, stdout io.Writer) {
-	times, err := strconv.Atoi(os.Getenv(timesEnv))
-	must(err)
-	seed, err := strconv.ParseUint(os.Getenv(seedEnv), 10, 64)
-	must(err)
-	option, err := rueidis.ParseURL(os.Getenv(urlEnv))
-	must(err)
-	signalbox.Tune(&option)
-	client, err := rueidis.NewClient(option)
-	must(err)
-	s, ctx := dial(), context.Background()
-	y := yard{client, rwlock.New(s, "work")}
-	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // that a run can be repeated
-	for range times {
-		switch random.IntN(6) {
-		case 0:
-			must(y.lock.Do(ctx, y.write))
-		case 1:
-			must(y.lock.Do(ctx, func(ctx context.Context, lease signalbox.Lease) error {
-				if err := y.write(ctx, lease); err != nil {
-					return err
-				}
-				if err := y.lock.Downgrade(ctx, lease); err != nil {
-					return err
-				}
-				return y.read(ctx, lease)
-			}))
-		default:
-			must(y.lock.RDo(ctx, y.read))
-		}
-	}
-	must(s.Close(ctx))
-	client.Close()
-	fmt.Fprintln(stdout, "done")
-}
-
-// yard is what a read-write lock protects.
-type yard struct {
-	client rueidis.Client
-	lock   *rwlock.Lock
-}
-
-func (y yard) write(ctx context.Context, _ signalbox.Lease) error {
-	return y.enter(ctx, "yard:writers", "yard:readers", 1)
-}
-
-func (y yard) read(ctx context.Context, _ signalbox.Lease) error {
-	return y.enter(ctx, "yard:readers", "yard:writers", 0)
-}
-
-// enter counts itself in and out. It finds none of the others inside, and no more than most of its own.
-func (y yard) enter(ctx context.Context, own, others string, most int64) error {
-	here, err := y.client.Do(ctx, y.client.B().Incr().Key(own).Build()).AsInt64()
-	if err != nil {
-		return err
-	}
-	there, err := y.client.Do(ctx, y.client.B().Get().Key(others).Build()).AsInt64()
-	if err != nil && !rueidis.IsRedisNil(err) {
-		return err
-	}
-	if there != 0 || most > 0 && here > most {
-		return fmt.Errorf("%s: %d, and %d of %s", own, here, there, others)
-	}
-	return y.client.Do(ctx, y.client.B().Decr().Key(own).Build()).Error()
 }
