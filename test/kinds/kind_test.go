@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"maps"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,10 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
-	"github.com/signalbox-go/signalbox/scripts"
 	"github.com/signalbox-go/signalbox/semaphore"
 )
 
@@ -28,16 +25,11 @@ const longest = 24 * time.Hour
 type lockKind struct {
 	locktest.Primitive
 
-	op         string                        // the name of Lock in errors; TryLock has "try " before it
-	excludedBy func() locktest.Primitive     // the kind whose holders keep it out, itself but for readers
-	known      string                        // the name of the kind in the errors of other kinds
-	enters     bool                          // a holder enters it again
-	enter      *scripts.Script               // takes the lock, or joins its queue
-	poll       *scripts.Script               // polls the server from its queue
-	queues     func(keys names.Set) []string // the keys of its queues, and of the waiters' heartbeats
-	queued     func(f *fixture, n int) bool  // n wait at the server; nil counts the tickets of the library's own layout
-	key        func(name string) string      // the key of the holder; nil is the library's own
-	layout     string                        // "redisson", "setnx", or the library's own
+	op         string                       // the name of Lock in errors; TryLock has "try " before it
+	excludedBy func() locktest.Primitive    // the kind whose holders keep it out, itself but for readers
+	known      string                       // the name of the kind in the errors of other kinds; "" if none names it
+	queued     func(f *fixture, n int) bool // n wait at the server; nil counts the tickets of the library's own layout
+	shared     bool                         // the key of the holder is the name, as other clients have it
 }
 
 // eitherMode is what errors call an exclusive lock, whichever package made its hold.
@@ -45,72 +37,33 @@ const eitherMode = "reentrant or fair"
 
 // kinds returns all of them.
 func kinds() []lockKind {
-	return []lockKind{
-		{
-			Primitive: locktest.Reentrant(), op: "lock", excludedBy: locktest.Reentrant, known: eitherMode, enters: true,
-			enter: scripts.LockEnter, poll: scripts.LockPoll,
-			queues: func(keys names.Set) []string { return []string{keys.QueueKey(), keys.HeartbeatsKey()} },
-		},
-		{
-			Primitive: locktest.Fair(), op: "lock", excludedBy: locktest.Fair, known: eitherMode, enters: true,
-			enter: scripts.LockEnter, poll: scripts.LockPoll,
-			queues: func(keys names.Set) []string { return []string{keys.QueueKey(), keys.HeartbeatsKey()} },
-		},
-		{
-			Primitive: locktest.Writer(), op: "lock", excludedBy: locktest.Writer, known: locktest.Writer().Name, enters: true, enter: scripts.RWLockEnter, poll: scripts.RWLockPoll,
-			queues: func(keys names.Set) []string { return []string{keys.Writers(), keys.Readers(), keys.RWHeartbeats()} },
-		},
-		{
-			Primitive: locktest.Reader(), op: "read lock", excludedBy: locktest.Writer, known: locktest.Writer().Name, enters: true, enter: scripts.RWLockEnter, poll: scripts.RWLockPoll,
-			queues: func(keys names.Set) []string { return []string{keys.Writers(), keys.Readers(), keys.RWHeartbeats()} },
-		},
-		{
-			Primitive: locktest.Permit(), op: "acquire", excludedBy: locktest.Permit, enter: scripts.SemaphoreEnter, poll: scripts.SemaphorePoll,
-			queues: func(keys names.Set) []string { return []string{keys.PermitsQueue(), keys.PermitsHeartbeats()} },
-		},
-		{
-			Primitive: locktest.RedissonReentrant(), op: "lock", excludedBy: locktest.RedissonReentrant, enters: true, layout: "redisson", key: itself,
-			queued: func(f *fixture, n int) bool {
-				return locktest.Listeners(f, f.server, "redisson_lock__channel:{"+f.name+"}") >= n
-			},
-		},
-		{
-			Primitive: locktest.RedissonFair(), op: "lock", excludedBy: locktest.RedissonFair, enters: true, layout: "redisson", key: itself,
-			queued: func(f *fixture, n int) bool {
-				return locktest.Count(f, f.server, "LLEN", "redisson_lock_queue:{"+f.name+"}") == n
-			},
-		},
-		{
-			Primitive: locktest.SetNX(), op: "lock", excludedBy: locktest.SetNX, enters: true, layout: "setnx", key: itself,
-			queued: func(f *fixture, n int) bool {
-				return locktest.Listeners(f, f.server, "sb:{"+f.name+"}:unlocked") >= n
-			},
-		},
+	listeners := func(before, behind string) func(f *fixture, n int) bool {
+		return func(f *fixture, n int) bool {
+			return locktest.Listeners(f, f.server, before+"{"+f.name+"}"+behind) >= n
+		}
 	}
-}
-
-func itself(name string) string { return name }
-
-// hasLocker reports whether the kind has a sync.Locker.
-func (k lockKind) hasLocker() bool {
-	_, has := k.New(nil, "").(hasLocker)
-	return has
-}
-
-// canBeForced reports whether the kind has ForceUnlock.
-func (k lockKind) canBeForced() bool {
-	_, has := k.New(nil, "").(forceUnlocker)
-	return has
+	redissonQueue := func(f *fixture, n int) bool {
+		return locktest.Count(f, f.server, "LLEN", "redisson_lock_queue:{"+f.name+"}") == n
+	}
+	writers := locktest.Writer().Name
+	return []lockKind{
+		{locktest.Reentrant(), "lock", locktest.Reentrant, eitherMode, nil, false},
+		{locktest.Fair(), "lock", locktest.Fair, eitherMode, nil, false},
+		{locktest.Writer(), "lock", locktest.Writer, writers, nil, false},
+		{locktest.Reader(), "read lock", locktest.Writer, writers, nil, false},
+		{locktest.Permit(), "acquire", locktest.Permit, "", nil, false},
+		{locktest.RedissonReentrant(), "lock", locktest.RedissonReentrant, "", listeners("redisson_lock__channel:", ""), true},
+		{locktest.RedissonFair(), "lock", locktest.RedissonFair, "", redissonQueue, true},
+		{locktest.SetNX(), "lock", locktest.SetNX, "", listeners("sb:", ":unlocked"), true},
+	}
 }
 
 // The kinds that a behaviour is asked of.
 var (
 	everyKind = func(lockKind) bool { return true }
-	reentrant = func(k lockKind) bool { return k.enters }
+	reentrant = func(k lockKind) bool { return k.Name != locktest.Permit().Name }
 	exclusive = func(k lockKind) bool { return k.Name != locktest.Reader().Name }
-	native    = func(k lockKind) bool { return k.layout == "" }
-	lockered  = lockKind.hasLocker
-	forcible  = lockKind.canBeForced
+	native    = func(k lockKind) bool { return !k.shared }
 )
 
 // anyLock is what every kind has.
@@ -173,14 +126,6 @@ func refusals(t *testing.T, mu anyLock, ctx context.Context, held signalbox.Leas
 			errs["Waiters"] = err
 		}
 	}
-	maps.Copy(errs, questions(t, mu, ctx))
-	return errs
-}
-
-// questions returns the errors of the calls of mu that neither take it nor need a lease, by name.
-func questions(t *testing.T, mu anyLock, ctx context.Context) map[string]error { //nolint:revive // the test comes first
-	t.Helper()
-	errs := make(map[string]error)
 	if mu, has := mu.(forceUnlocker); has {
 		errs["ForceUnlock"] = mu.ForceUnlock(ctx)
 		locked, err := mu.IsLocked(ctx)
@@ -284,8 +229,8 @@ func of(p locktest.Primitive, session *signalbox.Session, name string, options .
 
 // key returns the key of the holder.
 func (f *fixture) key() string {
-	if f.lockKind.key != nil {
-		return f.lockKind.key(f.name)
+	if f.shared {
+		return f.name
 	}
 	return f.Key(f.name)
 }
@@ -314,10 +259,8 @@ func (f *fixture) awaitFree() {
 	redistest.Await(f, "a free lock and empty queues", func() bool { return !f.isHeld() && f.tickets() == 0 })
 }
 
-type pendingLock = <-chan locktest.Result[signalbox.Lease]
-
 // wait calls Lock in a session that does not hold the lock, and returns when it waits at the server, as the n-th.
-func (f *fixture) wait(ctx context.Context, mu anyLock, n int) pendingLock {
+func (f *fixture) wait(ctx context.Context, mu anyLock, n int) <-chan locktest.Result[signalbox.Lease] {
 	f.Helper()
 	returned := locktest.LaterWith(ctx, mu.Lock)
 	redistest.Await(f, "a ticket in the queue", func() bool { return f.waits(n) })
@@ -337,14 +280,6 @@ func (f *fixture) waits(n int) bool {
 func (f *fixture) must(mu anyLock) signalbox.Lease {
 	f.Helper()
 	return locktest.Must(f, mu.Lock)
-}
-
-// again enters a lock that lease holds.
-func (f *fixture) again(mu anyLock, lease signalbox.Lease) signalbox.Lease {
-	f.Helper()
-	lease, err := mu.Lock(lease.Enter(f.Context()))
-	require.NoError(f, err)
-	return lease
 }
 
 // second returns the error of a call.

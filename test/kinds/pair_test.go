@@ -4,8 +4,6 @@ package kinds_test
 
 import (
 	"context"
-	"fmt"
-	"runtime"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -98,34 +96,6 @@ func TestUncontendedPair_FreshObject_Allocations(t *testing.T) {
 			// If a pair takes longer than 47 ms, each has a heartbeat and a not-after of its own.
 			require.LessOrEqual(f, testing.AllocsPerRun(200, pair), pairCosts()[f.Primitive.Name].objects+4, n)
 		}
-	})
-}
-
-// P7: a lock that is held has no goroutine, and neither has one that was released. The first one starts the timers' goroutine, which
-// lasts a while longer.
-func TestHeldLocks_Uncontended_Goroutines(t *testing.T) { //nolint:paralleltest // goroutines are counted
-	alone(t, native, func(f *fixture) {
-		session := f.session(signalbox.WithPolling())
-		hold := func() (unlock func()) {
-			leases := make([]signalbox.Lease, 100)
-			for i := range leases {
-				leases[i] = f.must(of(f.Primitive, session, fmt.Sprint("goroutines/", i)))
-			}
-			return func() {
-				for _, lease := range leases {
-					require.NoError(f, lease.Unlock())
-				}
-			}
-		}
-		hold()() // the client opens its connections
-		first := f.must(f.in(session))
-		before := runtime.NumGoroutine()
-		unlock := hold()
-		// Goroutines of calls may be about to end.
-		redistest.Await(f, "no goroutine for each lock", func() bool { return runtime.NumGoroutine() <= before })
-		unlock()
-		redistest.Await(f, "no goroutine for each pair", func() bool { return runtime.NumGoroutine() <= before })
-		require.NoError(f, first.Unlock())
 	})
 }
 

@@ -64,7 +64,7 @@ func (f *fixture) falls(n int, refusal string) {
 		lease, err := other.Lock(ctx)
 		return signalbox.Lease{}, errors.Join(err, lease.Unlock()) // those without an order may have it in either
 	})
-	if f.queues != nil {
+	if f.queued == nil {
 		redistest.Await(f, "a ticket", func() bool { return f.tickets() == 2 })
 	}
 	require.NoError(f, holder.Unlock())
