@@ -9,33 +9,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
-
-// P2, P3: a server that may evict keys drops a held lock. Its holder learns that from the next renewal, and
-// the next holder has a greater token.
-func TestAnEvictedKeyIsReportedAtTheNextRenewal(t *testing.T) {
-	t.Parallel()
-	const life = 3 * redistest.Patience // which is renewed after a third of it
-	f := newFixture(t, caller, redistest.WithArgs("--maxmemory-policy", "volatile-lru"))
-	lease := f.lock(t, f.holder, "evicted", life)
-	f.set(t, "maxmemory", "1")
-	_, err := f.server.Do("SET", "somebody's", "value")
-	require.ErrorContains(t, err, "OOM", "it has evicted what it may, and that is too little")
-	require.Zero(t, f.view.MustHold(t, "evicted"), "the lock is gone")
-	f.set(t, "maxmemory", "0")
-	next := f.lock(t, f.other, "evicted", long)
-	require.Greater(t, next.Token(), lease.Token())
-	redistest.ReceiveFor(t, life*2/3, "the loss, by a renewal and not by the deadline", lease.Done())
-	require.ErrorIs(t, f.secrets.RecordError(lease.Err()), signalbox.ErrLost)
-	require.ErrorIs(t, lease.Unlock(), signalbox.ErrLost)
-	require.NoError(t, next.Err())
-	require.NoError(t, next.Unlock())
-	f.clean(t)
-}
 
 // A server that evicts keys when its memory is full is warned of once a session, at its first contact; one
 // that does not, or does not say, is not.

@@ -3,9 +3,6 @@
 package rights_test
 
 import (
-	"fmt"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -85,51 +82,6 @@ func TestTheRightsOfThePageAreEnoughForALatch(t *testing.T) {
 			require.NoError(t, one.Close(t.Context()), "which writes what was logged")
 			require.NoError(t, other.Close(t.Context()))
 			require.Empty(t, secrets.Recorded())
-		})
-	}
-}
-
-// P10: without a right each step returns ErrDenied, or continues without it; a waiter finds out by polls,
-// or gets the error.
-func TestEachMissingRightOfALatchIsReportedOrNotNeeded(t *testing.T) {
-	t.Parallel()
-	redistest.Slow(t, later)
-	all := users(t)[oneServer]
-	everything := latchRounds{denied, denied, denied, denied, denied, denied, denied}
-	reading := latchRounds{join: denied, read: denied, wait: denied, reset: denied}
-	for without, want := range map[string]latchRounds{
-		"+evalsha": everything, "~sb:*": everything, "+hget": everything,
-		"+time":    {start: denied, again: denied, reset: denied},
-		"+hset":    {start: denied, count: denied, again: denied, reset: denied},
-		"+hlen":    {join: denied, read: denied, wait: denied, count: denied, again: denied, reset: denied},
-		"+pttl":    reading,
-		"+exists":  {start: denied},
-		"+pexpire": {start: denied, count: denied, again: denied, reset: denied},
-		"+unlink":  {again: denied}, "+publish": {}, "+subscribe": {}, "&sb:*": {},
-	} {
-		t.Run(title(without), func(t *testing.T) {
-			t.Parallel()
-			s := newServers(t, redistest.Start(t))
-			require.Contains(t, all, without)
-			s.allow(t, "latches", slices.DeleteFunc(slices.Clone(all), func(r string) bool { return r == without }))
-			redistest.LoadScripts(t, s.data[0])
-			one, other := locktest.Session(t, s.as("latches")), locktest.Session(t, s.as("latches"))
-			got := playRounds(t, one, other, locktest.Session(t, s), "a latch")
-			for step, ended := range map[string][2]error{
-				"start": {got.start, want.start}, "join": {got.join, want.join}, "count": {got.count, want.count},
-				"read": {got.read, want.read}, "wait": {got.wait, want.wait}, "again": {got.again, want.again}, "reset": {got.reset, want.reset},
-			} {
-				if ended[1] == nil {
-					require.NoError(t, ended[0], step)
-				} else {
-					require.ErrorIs(t, ended[0], ended[1], step)
-				}
-			}
-			require.NotEmpty(t, s.denials(t, "latches"))
-			for _, key := range s.data[0].Keys("*") {
-				require.True(t, strings.HasPrefix(key, "sb:"))
-				require.NotEqual(t, "-1", fmt.Sprint(s.data[0].MustDo(t, "PTTL", key)), "%s has no end", key)
-			}
 		})
 	}
 }

@@ -76,36 +76,3 @@ func TestTheRightsOfThePageAreEnoughForPermits(t *testing.T) {
 		})
 	}
 }
-
-// P10: without a right that a semaphore needs its calls are ErrDenied.
-func TestAMissingRightOfASemaphoreIsReported(t *testing.T) {
-	t.Parallel()
-	s := newServers(t, redistest.Start(t))
-	all := users(t)[oneServer]
-	for _, without := range []string{"+time", "+zmscore", "+zadd", "+pexpire"} {
-		t.Run(without[1:], func(t *testing.T) {
-			t.Parallel()
-			s.allow(t, without[1:], append(append([]string{}, all...), "-"+without[1:]))
-			sem := semaphore.New(locktest.Session(t, s.as(without[1:])), "without"+without, 3)
-			_, err := sem.TryAcquire(t.Context(), 1)
-			require.ErrorIs(t, err, signalbox.ErrDenied)
-			_, err = sem.Acquire(locktest.Context(t), 1)
-			require.ErrorIs(t, err, signalbox.ErrDenied)
-		})
-	}
-}
-
-// P10: without zcard permits are acquired while there is no waiter, and a call that has to wait returns
-// ErrDenied.
-func TestWithoutZcardPermitsCannotBeWaitedFor(t *testing.T) {
-	t.Parallel()
-	s := newServers(t, redistest.Start(t))
-	s.allow(t, "zcard", append(append([]string{}, users(t)[oneServer]...), "-zcard"))
-	sem := semaphore.New(locktest.Session(t, s.as("zcard"), whole()), "a", 1)
-	lease, err := sem.Acquire(locktest.Context(t), 1)
-	require.NoError(t, err)
-	other := semaphore.New(locktest.Session(t, s.as("zcard")), "a", 1)
-	_, err = other.Acquire(locktest.Context(t), 1)
-	require.ErrorIs(t, err, signalbox.ErrDenied)
-	require.NoError(t, lease.Unlock())
-}
