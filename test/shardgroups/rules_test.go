@@ -27,10 +27,7 @@ func evenWorld(tb testing.TB, count, members int) *world {
 }
 
 // Planned loads are even as soon as no member has come for two seconds, and the real ones when the functions have returned.
-func TestLoadsAreEvenAsSoonAsMovesMayBegin(t *testing.T) {
-	t.Parallel()
-	waitsForQuiet(t)
-}
+func TestLoadsAreEvenAsSoonAsMovesMayBegin(t *testing.T) { t.Parallel(); waitsForQuiet(t) }
 
 func waitsForQuiet(tb testing.TB) {
 	tb.Helper()
@@ -154,10 +151,7 @@ func TestACrashLoopMovesLittle(t *testing.T) {
 	require.Less(t, w.moves, 250)
 }
 
-func TestALimitIsKept(t *testing.T) {
-	t.Parallel()
-	keepsALimit(t)
-}
+func TestALimitIsKept(t *testing.T) { t.Parallel(); keepsALimit(t) }
 
 func keepsALimit(tb testing.TB) {
 	tb.Helper()
@@ -176,10 +170,7 @@ func keepsALimit(tb testing.TB) {
 }
 
 // A member with a limit of one takes no other shard while the one that was moved away by hand drains.
-func TestADrainCountsForTheLimit(t *testing.T) {
-	t.Parallel()
-	countsDrains(t)
-}
+func TestADrainCountsForTheLimit(t *testing.T) { t.Parallel(); countsDrains(t) }
 
 func countsDrains(tb testing.TB) {
 	tb.Helper()
@@ -211,10 +202,7 @@ func countsDrains(tb testing.TB) {
 }
 
 // A poll says the version of the last change, and the number, of the shards that its member owns and that have not changed since.
-func TestAPollSaysWhatItsMemberHasRead(t *testing.T) {
-	t.Parallel()
-	saysWhatIsRead(t)
-}
+func TestAPollSaysWhatItsMemberHasRead(t *testing.T) { t.Parallel(); saysWhatIsRead(t) }
 
 func saysWhatIsRead(tb testing.TB) {
 	tb.Helper()
@@ -250,10 +238,7 @@ func saysWhatIsRead(tb testing.TB) {
 }
 
 // No more shards than Moves are on their way at once.
-func TestMovesAreBounded(t *testing.T) {
-	t.Parallel()
-	boundsMoves(t)
-}
+func TestMovesAreBounded(t *testing.T) { t.Parallel(); boundsMoves(t) }
 
 func boundsMoves(tb testing.TB) {
 	tb.Helper()
@@ -279,10 +264,7 @@ func boundsMoves(tb testing.TB) {
 }
 
 // Shards of the dead go to members that are older than 30 s.
-func TestShardsOfTheDeadGoToProvenMembers(t *testing.T) {
-	t.Parallel()
-	prefersTheProven(t)
-}
+func TestShardsOfTheDeadGoToProvenMembers(t *testing.T) { t.Parallel(); prefersTheProven(t) }
 
 func prefersTheProven(tb testing.TB) {
 	tb.Helper()
@@ -308,10 +290,7 @@ func TestAPausedMemberOwnsNothing(t *testing.T) {
 }
 
 // The shard does not come back before the pause is over.
-func TestAShardThatIsReleasedForElsewhereGoesElsewhere(t *testing.T) {
-	t.Parallel()
-	goesElsewhere(t)
-}
+func TestAShardThatIsReleasedForElsewhereGoesElsewhere(t *testing.T) { t.Parallel(); goesElsewhere(t) }
 
 func goesElsewhere(tb testing.TB) {
 	tb.Helper()
@@ -351,10 +330,7 @@ func takesNoneInstead(tb testing.TB) {
 }
 
 // A release that arrives twice does not end a later grant.
-func TestALateReleaseEndsNoLaterGrant(t *testing.T) {
-	t.Parallel()
-	ignoresALateRelease(t)
-}
+func TestALateReleaseEndsNoLaterGrant(t *testing.T) { t.Parallel(); ignoresALateRelease(t) }
 
 func ignoresALateRelease(tb testing.TB) {
 	tb.Helper()
@@ -381,10 +357,7 @@ func TestAShardThatNoMemberMayHaveWaits(t *testing.T) {
 }
 
 // From the third owner that dies on a shard waits: 1 s, 2 s, 4 s and so on.
-func TestAShardWhoseOwnersDieWaits(t *testing.T) {
-	t.Parallel()
-	keepsPoisonAway(t)
-}
+func TestAShardWhoseOwnersDieWaits(t *testing.T) { t.Parallel(); keepsPoisonAway(t) }
 
 func keepsPoisonAway(tb testing.TB) {
 	tb.Helper()
@@ -419,10 +392,7 @@ func keepsPoisonAway(tb testing.TB) {
 }
 
 // A drain that takes longer than its limit ends without its owner, with a greater token.
-func TestADrainLimitMovesTheShard(t *testing.T) {
-	t.Parallel()
-	limitsDrains(t)
-}
+func TestADrainLimitMovesTheShard(t *testing.T) { t.Parallel(); limitsDrains(t) }
 
 func limitsDrains(tb testing.TB) {
 	tb.Helper()
@@ -496,10 +466,7 @@ func TestTheRenewalOfHoldsRenewsAMember(t *testing.T) {
 
 // The limit of a drain counts from when the owner has heard of it, and an end by force is no earlier than the lease: until then the
 // owner trusts its contexts.
-func TestNoLimitBeginsBeforeItsOwnerHears(t *testing.T) {
-	t.Parallel()
-	waitsUntilRead(t)
-}
+func TestNoLimitBeginsBeforeItsOwnerHears(t *testing.T) { t.Parallel(); waitsUntilRead(t) }
 
 func waitsUntilRead(tb testing.TB) {
 	tb.Helper()
@@ -537,10 +504,7 @@ func waitsUntilRead(tb testing.TB) {
 }
 
 // Shards that hang in drains count neither as moves under way nor for the member that is to have them, so they keep no others from moving.
-func TestHungDrainsKeepNoOthersFromMoving(t *testing.T) {
-	t.Parallel()
-	movesBesideHungDrains(t)
-}
+func TestHungDrainsKeepNoOthersFromMoving(t *testing.T) { t.Parallel(); movesBesideHungDrains(t) }
 
 func movesBesideHungDrains(tb testing.TB) {
 	tb.Helper()
@@ -561,10 +525,7 @@ func movesBesideHungDrains(tb testing.TB) {
 }
 
 // A drain of up to a minute costs no move more: the member that it is for counts it.
-func TestSlowDrainsCostNoMove(t *testing.T) {
-	t.Parallel()
-	movesTheFewestWithSlowDrains(t)
-}
+func TestSlowDrainsCostNoMove(t *testing.T) { t.Parallel(); movesTheFewestWithSlowDrains(t) }
 
 func movesTheFewestWithSlowDrains(tb testing.TB) {
 	tb.Helper()
@@ -585,10 +546,7 @@ func movesTheFewestWithSlowDrains(tb testing.TB) {
 }
 
 // Whatever asks a member for its shards, if it hangs the others are even with what they own. Nothing moves then, and only what it releases in the end.
-func TestMembersAreEvenBesideOneThatHangs(t *testing.T) {
-	t.Parallel()
-	areEvenBesideHung(t)
-}
+func TestMembersAreEvenBesideOneThatHangs(t *testing.T) { t.Parallel(); areEvenBesideHung(t) }
 
 func areEvenBesideHung(tb testing.TB) {
 	tb.Helper()
@@ -636,10 +594,7 @@ func areEvenBesideHung(tb testing.TB) {
 }
 
 // Shards that are banned from a taker keep no others from moving to it.
-func TestBannedShardsKeepNoOthersFromMoving(t *testing.T) {
-	t.Parallel()
-	searchesBehindBans(t)
-}
+func TestBannedShardsKeepNoOthersFromMoving(t *testing.T) { t.Parallel(); searchesBehindBans(t) }
 
 func searchesBehindBans(tb testing.TB) {
 	tb.Helper()
@@ -662,10 +617,7 @@ func searchesBehindBans(tb testing.TB) {
 }
 
 // Nine members to which no shard can move keep it from no tenth one.
-func TestAShardMovesPastAllThatGaveItAway(t *testing.T) {
-	t.Parallel()
-	searchesAllTakers(t)
-}
+func TestAShardMovesPastAllThatGaveItAway(t *testing.T) { t.Parallel(); searchesAllTakers(t) }
 
 func searchesAllTakers(tb testing.TB) {
 	tb.Helper()
@@ -687,10 +639,7 @@ func searchesAllTakers(tb testing.TB) {
 }
 
 // A shard that each of many members gives away rests, and the least time between two of its grants is a second.
-func TestAShardThatAllGiveAwayRests(t *testing.T) {
-	t.Parallel()
-	rests(t)
-}
+func TestAShardThatAllGiveAwayRests(t *testing.T) { t.Parallel(); rests(t) }
 
 func rests(tb testing.TB) {
 	tb.Helper()
@@ -713,10 +662,7 @@ func rests(tb testing.TB) {
 }
 
 // A resize ends all promises, also those of moves by hand, and polls rest while shards drain.
-func TestPollsRestWhileAResizeDrains(t *testing.T) {
-	t.Parallel()
-	restsWhileItDrains(t)
-}
+func TestPollsRestWhileAResizeDrains(t *testing.T) { t.Parallel(); restsWhileItDrains(t) }
 
 func restsWhileItDrains(tb testing.TB) {
 	tb.Helper()

@@ -19,10 +19,7 @@ func (w *world) resize(count int) []any {
 }
 
 // None of the new set is granted before all of the old one are released.
-func TestAResizeGrantsNothingBeforeAllIsReleased(t *testing.T) {
-	t.Parallel()
-	resizesAtOnce(t)
-}
+func TestAResizeGrantsNothingBeforeAllIsReleased(t *testing.T) { t.Parallel(); resizesAtOnce(t) }
 
 func resizesAtOnce(tb testing.TB) {
 	tb.Helper()
@@ -137,10 +134,7 @@ func TestNamesComeAndGoAlone(t *testing.T) {
 
 // Members of a new release have other names: from the last member of the old one on, no shard is granted before the names have come,
 // and all are granted if they do not come for 5 s.
-func TestNoShardIsGrantedBeforeTheNamesOfItsSet(t *testing.T) {
-	t.Parallel()
-	awaitsNames(t)
-}
+func TestNoShardIsGrantedBeforeTheNamesOfItsSet(t *testing.T) { t.Parallel(); awaitsNames(t) }
 
 func awaitsNames(tb testing.TB) {
 	tb.Helper()
@@ -199,10 +193,7 @@ func awaitsNames(tb testing.TB) {
 	}
 }
 
-func TestAFinishedNameLeavesTheSet(t *testing.T) {
-	t.Parallel()
-	removesFinished(t)
-}
+func TestAFinishedNameLeavesTheSet(t *testing.T) { t.Parallel(); removesFinished(t) }
 
 func removesFinished(tb testing.TB) {
 	tb.Helper()
@@ -223,10 +214,7 @@ func removesFinished(tb testing.TB) {
 }
 
 // A shard that is moved by hand stays where it is, although another one moves back for it.
-func TestAMoveByHandIsNotUndone(t *testing.T) {
-	t.Parallel()
-	keepsAMoveByHand(t)
-}
+func TestAMoveByHandIsNotUndone(t *testing.T) { t.Parallel(); keepsAMoveByHand(t) }
 
 func keepsAMoveByHand(tb testing.TB) {
 	tb.Helper()

@@ -12,10 +12,7 @@ import (
 
 // P3: the time of a shard without an owner begins when its last owner ended, or when it came into the set, and passes through every
 // state without an owner. Health counts by it.
-func TestTimeWithoutAnOwnerBeginsOnce(t *testing.T) {
-	t.Parallel()
-	countsUnowned(t)
-}
+func TestTimeWithoutAnOwnerBeginsOnce(t *testing.T) { t.Parallel(); countsUnowned(t) }
 
 func countsUnowned(tb testing.TB) {
 	tb.Helper()
@@ -124,10 +121,7 @@ func comesBack(tb testing.TB) {
 }
 
 // All shards of a member that is over are granted, also if the clock is set back meanwhile.
-func TestAStepBackRevivesNoMemberThatIsOver(t *testing.T) {
-	t.Parallel()
-	reapsAfterAStepBack(t)
-}
+func TestAStepBackRevivesNoMemberThatIsOver(t *testing.T) { t.Parallel(); reapsAfterAStepBack(t) }
 
 func reapsAfterAStepBack(tb testing.TB) {
 	tb.Helper()
