@@ -31,6 +31,7 @@ func works() []work {
 	return []work{
 		{"uncontended", uncontended},
 		{"uncontended-kinds", uncontendedKinds},
+		{"instructions", instructions},
 		{"enter-again", enterAgain},
 		{"several", several},
 		{"one-process", oneProcess},

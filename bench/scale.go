@@ -17,6 +17,8 @@ type scale struct {
 
 	lease time.Duration // the lease of all works except held
 
+	pairs int // of a Lock and Unlock whose instructions are counted, at the least
+
 	// After a window, waiters of whom none got the lock for that long are given up: longer
 	// than any implementation pauses between two tries.
 	patience time.Duration
@@ -67,7 +69,7 @@ func full() scale {
 		gridSections: []time.Duration{0, 100 * time.Microsecond, time.Millisecond, 10 * time.Millisecond},
 		restarted:    20, restartEvery: time.Second,
 		fewQueued: 10, manyQueued: 10_000,
-		parties: 10_000, counted: 100_000,
+		parties: 10_000, counted: 100_000, pairs: 2048,
 		fewHeldPermits: 10, manyHeldPermits: 100_000,
 		readers: 10_000, releases: 2_000,
 		javaWarmUp: 3 * time.Second, javaHeld: 2_000, javaReleases: 100, javaLease: 3 * time.Second, javaHeldFor: 6 * time.Second,

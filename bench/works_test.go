@@ -22,7 +22,7 @@ func tiny() scale {
 		lease: 30 * time.Second, patience: 5 * time.Millisecond,
 		crowd: 5, gridProcesses: []int{1, 2}, gridGoroutines: []int{1, 3}, gridSections: []time.Duration{0, time.Millisecond},
 		gridWindow: 20 * time.Millisecond, restarted: 4, restartEvery: 20 * time.Millisecond, fewQueued: 2, manyQueued: 20,
-		parties: 20, counted: 50, fewHeldPermits: 2, manyHeldPermits: 20, readers: 20, releases: 5,
+		parties: 20, counted: 50, pairs: 64, fewHeldPermits: 2, manyHeldPermits: 20, readers: 20, releases: 5,
 		javaWarmUp: 20 * time.Millisecond, javaHeld: 10, javaReleases: 3, javaLease: 30 * time.Second, javaHeldFor: 100 * time.Millisecond,
 		shards: []int{8}, shardMembers: []int{2}, shardKilled: []int{2}, shardRolled: 2,
 		shardLease: 5 * time.Second, shardDelay: 20 * time.Millisecond, shardIdle: 20 * time.Millisecond,
@@ -35,7 +35,8 @@ func tiny() scale {
 func slow() map[string]string {
 	const rivals = "rivals that fail to get a lock try again after pauses of their own"
 	return map[string]string{
-		"processes": rivals, "handoff": rivals, "crowd": rivals, "grid": rivals, "permits": rivals, "quorum": rivals,
+		"instructions": "valgrind makes a server fifty times slower",
+		"processes":    rivals, "handoff": rivals, "crowd": rivals, "grid": rivals, "permits": rivals, "quorum": rivals,
 		"restart": "a process that is killed holds the lock until its lease ends",
 		"queued":  "the lines of two sessions form while others are served",
 		"several": "the nodes of a cluster serve two seconds after their start",

@@ -100,7 +100,9 @@ local NEVER_MS = 922337203685477 -- a permit that ends later has no end
 
 -- Units.
 local US_PER_MS = 1000
+local US_PER_SECOND = 1000000
 local SECOND_DIGITS = 10 -- the first digits of a stamp are seconds
+local MICRO_DIGITS = 6 -- and the others are microseconds
 local MS_DIGITS = 13 -- the first digits of a stamp are milliseconds
 local BYTE = 256
 

@@ -22,7 +22,7 @@ func lockCosts() (rows []costRow) {
 	}
 	mine, other := ours+turnMode, theirs+fairMode
 	held, free := lockSays(mine, noon, "q"), idleSays(noon)
-	enter := []any{other, lease * 1000, later, "1", life, heartbeatNumber(2), label, "PUBLISH", "g", keepMS}
+	enter := []any{other + "-", lease, later, label, waiting("1", heartbeatNumber(2), "g")}
 	leave := []any{mine, we, "PUBLISH", "g", keepMS, digits(noon), "0"}
 	requeue := []any{mine, nth("a", 7) + turnMode, lease * 1000, later, life, heartbeatNumber(2), label, "PUBLISH", "g", keepMS, digits(noon), "0"}
 	poll := []any{they, life, heartbeatNumber(2), label, "PUBLISH", "g", attempt(other), keepMS}

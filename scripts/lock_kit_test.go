@@ -3,6 +3,7 @@
 package scripts_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -41,14 +42,23 @@ func newLock(tb testing.TB) *queued {
 	return &queued{l, l.keys()}
 }
 
+func (q *queued) lockEnterArgs(hold, queues, number string) []any {
+	return []any{hold + q.suffix + "-", lease, digits(q.clock), label, waiting(queues, number, q.grants)}
+}
+
+// waiting is what an enter needs only if the lock is not free.
+func waiting(queues, number, grants string) string {
+	return fmt.Sprint(queues, " ", life, " ", number, " ", keepMS, " PUBLISH ", grants)
+}
+
 func (q *queued) tries(hold string) []any {
 	q.Helper()
-	return q.mustRun(scripts.LockEnter, q.all, q.enterArgs(hold+q.suffix, "0", "")...)
+	return q.mustRun(scripts.LockEnter, q.all, q.lockEnterArgs(hold, "0", "")...)
 }
 
 func (q *queued) joins(hold string) []any {
 	q.Helper()
-	return q.mustRun(scripts.LockEnter, q.all, q.enterArgs(hold+q.suffix, "1", q.next())...)
+	return q.mustRun(scripts.LockEnter, q.all, q.lockEnterArgs(hold, "1", q.next())...)
 }
 
 // leaveArgs are those of a hold that used its first token at most, and may have a ticket.

@@ -247,8 +247,8 @@ class Attempt:
         while reply[0] == -1:  # it came too late, and did nothing
             sent, self.not_after = clock(), "%016d" % (s.offset + clock() + 3_000_000)
             reply = await s.call(
-                "lock/enter", self.keys, self.ticket, self.lease, self.not_after, self.queues,
-                LIFE, s.heartbeat(), s.label, "PUBLISH", s.channel, KEEP_MS)
+                "lock/enter", self.keys, self.ticket + "-", -(-self.lease // 1000), self.not_after,
+                s.label, f"{self.queues} {LIFE} {s.heartbeat()} {KEEP_MS} PUBLISH {s.channel}")
             s.offset = int(reply[-1]) - clock()
         self.replied += 1
         if reply[0] == 1:

@@ -83,11 +83,11 @@ class Vectors(unittest.TestCase):
             calls.append((script, keys, *words))
             return reply
 
-        ticket = args[0] + args[6] if script == "lock/poll" else args[0]
+        ticket = args[0] + args[6] if script == "lock/poll" else args[0].removesuffix("-")
         session = types.SimpleNamespace(
             id=ticket[:22], prefix="sb:", label="host:1", channel="sb:grants:", offset=0,
             counter=iter([1]), attempts={}, subscribed=asyncio.Event(), scripts={script: run},
-            heartbeat=lambda: args[2 if script == "lock/poll" else 5],
+            heartbeat=lambda: args[2] if script == "lock/poll" else args[4].split()[2],
             grants=lambda text: None, wake=lambda holder: None)
         session.call = functools.partial(signalbox.Session.call, session)
         with mock.patch.object(signalbox, "clock", lambda: now):

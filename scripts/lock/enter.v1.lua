@@ -8,17 +8,19 @@
 --          heartbeats is, while a slot moves
 -- KEYS[3]  heartbeats  hash: session -> life (16), number (20), listening (1), label; 'from' ->
 --          when (16), and the last ticket that was passed over then
--- ARGV[1]  ticket  id (41), the first 22 of them the session, and mode (1): r for a turn, k for one
---          whose hold may be idle, f for a fair request; fresh for every attempt
--- ARGV[2]  life_us  how long the hold lasts if the lock is free
+-- ARGV[1]  unmarked  ticket and '-': what the key of a hold has behind the stamp. A ticket is an
+--            id (41), the first 22 of them the session, and mode (1): r for a turn, k for one whose
+--            hold may be idle, f for a fair request. It is fresh for every attempt
+-- ARGV[2]  life_ms  how long the hold lasts if the lock is free
 -- ARGV[3]  not_after  stamp; executed later, nothing is written
--- ARGV[4]  queues  1 to queue, 0 to try
--- ARGV[5]  heartbeat_us  what the heartbeat in this call gives the session, 30 seconds at the most
--- ARGV[6]  number  the heartbeat's: 12 digits and 8 random characters; or '' for no heartbeat
--- ARGV[7]  label  of the caller, 0 to 64 bytes
--- ARGV[8]  verb  PUBLISH or SPUBLISH
--- ARGV[9]  channel  of grants, without the session that it ends with
--- ARGV[10]  keep_ms  how long the floor of a free lock is kept
+-- ARGV[4]  label  of the caller, 0 to 64 bytes
+-- ARGV[5]  waiting  what only a lock needs that is not free, with blanks between; may be left out
+--          queues  1 to queue, 0 to try
+--          heartbeat_us  what the heartbeat in this call gives the session, 30 seconds at the most
+--          number  the heartbeat's: 12 digits and 8 random characters; or '' for no heartbeat
+--          keep_ms  how long the floor of a free lock is kept
+--          verb  PUBLISH or SPUBLISH
+--          channel  of grants, without the session that it ends with
 -- returns  {1, stamp, now}  it holds, for life_us from now; the tokens of stamp to stamp + 255 are
 --          the hold's
 --          stamp  an integer and no array: the same, if stamp is now
@@ -26,19 +28,25 @@
 --            if a poll is due at once
 --          {-1, now}  later than not_after
 --          {-2, kind}  the name is in use by another kind of lock, or is no lock's key ('?')
---          {-3, now}  nothing is decided: that needs the queue, and only the holder key was sent
+--          {-3, now}  nothing is decided: that needs the queue or waiting, which was left out
 -- effects  writes the KEYS, the mark before the ticket; publishes attempt, stamp and number to the
 --          channel of the session that is granted the lock, unless it sent this; recalls a hold
 --          that may be idle and has no mark yet
 -- cost     O(log n) in the tickets: TIME, GET, SET if the lock is free; TIME, GET, PTTL, ZRANGE,
 --          HMGET, ZADD if it is held; more for the first ticket, a heartbeat and the dead
 local holder, queue, heartbeats = KEYS[1], KEYS[2], KEYS[3]
-local ticket, life_us, not_after, queues, heartbeat_us, number, label, verb, channel, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10]
-assert(string.find(life_us .. ' ' .. heartbeat_us .. ' ' .. keep_ms, '^[1-9]%d* [1-9]%d* %d+$') and life_us + heartbeat_us + keep_ms < MAX_NUMBER
-  and #ticket == TICKET_LENGTH and #number % NUMBER_LENGTH == 0 and #label <= MAX_LABEL, 'bad argument')
+local unmarked, life_ms, not_after, label, waiting = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
 -- include queue/now
+-- include lock/value
+-- A lock that is free and has no mark, by no more than that needs. SET checks life_ms.
+if now <= not_after and (not value or #value == STAMP_END and string.sub(value, 1, 4) == 'sb1-' and string.sub(value, STAMP_START) < now)
+  and #unmarked == TICKET_LENGTH + 1 and #label <= MAX_LABEL and (#life_ms < 5 or #life_ms == 5 and life_ms <= '30000') then
+  redis.call('SET', holder, 'sb1l' .. now .. unmarked .. label, 'PX', life_ms)
+  return time[1] * US_PER_SECOND + time[2] -- of three elements a client would make five objects
+end
 
+assert(string.find(life_ms, '^[1-9]%d*$') and #life_ms <= MAX_DIGITS and #unmarked == TICKET_LENGTH + 1 and #label <= MAX_LABEL, 'bad argument')
 if now > not_after then
   return {-1, now}
 end
@@ -48,20 +56,24 @@ if other then
   return {-2, other}
 end
 
-local ms = math.ceil(life_us / US_PER_MS)
+local ms = tonumber(life_ms)
 local tail_of_hold = ms > NOTED_LIFE_MS and label .. '\n' .. string.format('%.0f', ms) or label -- see lock/longest
 -- No functions that the common paths do not need: each call makes them anew.
 if hold == '' and not is_marked then
-  local stamp = now
-  if now <= floor then
-    stamp = string.format('%016.0f', tonumber(floor) + 1)
+  if now > floor then
+    redis.call('SET', holder, 'sb1l' .. now .. unmarked .. tail_of_hold, 'PX', ms)
+    return tonumber(now)
   end
-  redis.call('SET', holder, 'sb1l' .. stamp .. ticket .. '-' .. tail_of_hold, 'PX', ms)
-  if stamp == now then
-    return tonumber(stamp) -- of three elements a client would make five objects
-  end
+  local stamp = string.format('%016.0f', tonumber(floor) + 1)
+  redis.call('SET', holder, 'sb1l' .. stamp .. unmarked .. tail_of_hold, 'PX', ms)
   return {1, stamp, now}
+elseif not waiting then
+  return {-3, now}
 end
+
+local ticket = string.sub(unmarked, 1, TICKET_LENGTH)
+local queues, heartbeat_us, number, keep_ms, verb, channel = string.match(waiting, '^([01]) ([1-9]%d*) (%S*) (%d+) (S?PUBLISH) (.*)$')
+assert(queues and #number % NUMBER_LENGTH == 0 and life_ms + heartbeat_us + keep_ms < MAX_NUMBER, 'bad argument')
 
 -- include lock/time-left
 if hold == ticket then

@@ -421,7 +421,7 @@ func inUnit(name, value string) string {
 }
 
 // placeholder is what text replaces: a name in braces, a session or an id, a stamp.
-var placeholder = regexp.MustCompile(`\$\{([a-z]+)([+-]\w+)?(:\w+)?\}|\$\{?([a-z])(\d*)\}?|@(-?[0-9][0-9a-zµ.]*)`)
+var placeholder = regexp.MustCompile(`\$\{([a-z_]+)([+-]\w+)?(:\w+)?\}|\$\{?([a-z])(\d*)\}?|@(-?[0-9][0-9a-zµ.]*)`)
 
 // text returns the value with its placeholders replaced:
 //

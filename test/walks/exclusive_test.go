@@ -52,9 +52,13 @@ func (k *exclusiveKind) requestOf(v verb, a *attempt) *request {
 	life := a.lease
 	switch v {
 	case tries:
-		return k.request(v, a, k.alone, scripts.LockEnter, k.reach(), k.enterArgs(a.hold, life, "0")...).gives(life)
+		return k.request(v, a, k.alone, scripts.LockEnter, k.reach(), k.lockEnterArgs(a.hold, life, "0")...).gives(life)
 	case enters:
-		return k.request(v, a, acquired, scripts.LockEnter, k.reach(), k.enterArgs(a.hold, life, "1")...).gives(life)
+		keys, args := k.reach(), k.lockEnterArgs(a.hold, life, "1")
+		if !k.ends && k.IntN(8) == 0 {
+			keys, args = keys[:1], args[:4]
+		}
+		return k.request(v, a, acquired, scripts.LockEnter, keys, args...).gives(life)
 	case acquiresMany:
 		return k.request(v, a, k.acquiredMany, scripts.LockAcquireMany, k.keys()[:1], a.hold, life/1000, k.notAfter(), label).gives(life)
 	case polls:
@@ -105,7 +109,8 @@ func (w *walk) recalls(r *request, a *result) {
 		return
 	}
 	n, _ := code(a.reply)
-	fails := (r.verb == tries || r.verb == enters) && r.script == scripts.LockEnter && (n == wire.NotDone || n == wire.NeedsQueue)
+	isShort := r.script == scripts.LockEnter && len(r.args) == 4 // the whole one follows
+	fails := !isShort && (r.verb == tries || r.verb == enters) && r.script == scripts.LockEnter && (n == wire.NotDone || n == wire.NeedsQueue)
 	if isMarked := after[62] == 'q'; !isMarked && !fails {
 		return
 	}
@@ -147,7 +152,7 @@ func (k *exclusiveKind) free(a *attempt) *request {
 		k.released(used, n == wire.Done)
 		return outcome{}
 	}
-	return k.request(frees, a, read, scripts.LockFree, k.keys()[:1], a.hold+"-", used, k.keep())
+	return k.request(frees, a, read, scripts.LockFree, k.keys()[:1], a.hold+"-", k.keep(), used)
 }
 
 // requeue releases the hold of an attempt and queues another of its session.

@@ -3,6 +3,7 @@
 package walks_test
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -18,6 +19,12 @@ func (w *walk) enterArgs(ticket string, life int64, queues string) []any {
 		number = w.heartbeat()
 	}
 	return []any{ticket, life, w.notAfter(), queues, waitingLife, number, label, "PUBLISH", w.name + "grants:", w.keep()}
+}
+
+// lockEnterArgs are the arguments of an exclusive lock's acquire.
+func (w *walk) lockEnterArgs(ticket string, life int64, queues string) []any {
+	a := w.enterArgs(ticket, life, queues)
+	return []any{ticket + "-", life / 1000, a[2], label, fmt.Sprint(queues, " ", waitingLife, " ", a[5], " ", a[9], " PUBLISH ", a[8])}
 }
 
 // pollArgs are the arguments of a poll, and the holds that it lists: of the attempts of the session

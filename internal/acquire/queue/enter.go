@@ -103,9 +103,9 @@ func (a *Attempt) currentState() attemptState {
 	return a.state
 }
 
-// heartbeatArg is the argument of an enter that has the number of its heartbeat, or is "". maxArgs is the greatest number of
-// arguments: ten, those of the request, and a last one.
-const heartbeatArg, maxArgs = 5, 14
+// maxArgs is the greatest number of arguments of an enter: ten, those of the request, and a last one. An enter of an exclusive lock
+// without the last of its arguments is short.
+const maxArgs, shortEnterArgs = 14, 4
 
 // sendEnter sends one enter. Afterwards the state of a is what the reply said, or a message meanwhile. The error is errs.ErrHeld
 // if a only tries, and another hold has the lock.
@@ -118,10 +118,17 @@ func (a *Attempt) sendEnter(ctx context.Context) error {
 	var args [maxArgs]string // on the stack
 	registry.mu.Lock()
 	ctx, stop := a.withCancelOnGrantLocked(ctx)
-	call := a.enterCallLocked(args[:0], sent)
+	call, hasHeartbeat := a.enterCallLocked(args[:0], sent)
 	registry.mu.Unlock()
 	defer stop()
 	reply, err := runner.Run(ctx, call)
+	if err == nil && len(call.Args) == shortEnterArgs && reply.Code() == wire.NeedsQueue {
+		registry.purse.pay(-missCost) // the two calls count as one enter, because the first did nothing
+		registry.mu.Lock()
+		call, hasHeartbeat = a.withWaitingLocked(call, sent)
+		registry.mu.Unlock()
+		reply, err = runner.Run(ctx, call)
+	}
 	if err != nil && wire.TryAgain(err) && registry.protocol.isExclusive() {
 		reply, err = a.enterWithHolderKey(ctx, call, err)
 	}
@@ -129,7 +136,7 @@ func (a *Attempt) sendEnter(ctx context.Context) error {
 		a.handleEnterError(err)
 		return err
 	}
-	return a.handleEnterReply(reply, sent, call.Args[heartbeatArg] != "")
+	return a.handleEnterReply(reply, sent, hasHeartbeat)
 }
 
 // enterWithHolderKey repeats an enter that was refused because its slot is being moved, with the holder key alone. That can
@@ -154,30 +161,52 @@ func (a *Attempt) withCancelOnGrantLocked(ctx context.Context) (context.Context,
 	return ctx, cancel
 }
 
-// enterCallLocked returns an enter, which is sent at sent. The arguments of the call are appended to args.
-func (a *Attempt) enterCallLocked(args []string, sent clock.Instant) wire.Call {
-	q, s := a.q, a.q.registry.session
-	times, number, mayQueue := a.prepareEnterLocked(sent), "", a.state != trying
-	if mayQueue && !q.hasRecentHeartbeatLocked(sent) {
-		number = q.registry.heartbeatLocked(sent).number
-	}
-	args = append(args,
-		a.ticket(), times.life, times.notAfter, flag(mayQueue),
-		times.heartbeatLife, number, s.Settings.Label, s.PublishCommand(), q.keys.Channel, a.request.FloorTTL)
-	args = append(args, a.request.Args...)
+// enterCallLocked returns an enter, which is sent at sent, and whether a heartbeat is in it. The arguments of the call are appended
+// to args. The first enter of the only attempt here is short if the purse allows it: it has the holder key alone, and takes the
+// lock if that is free.
+func (a *Attempt) enterCallLocked(args []string, sent clock.Instant) (call wire.Call, hasHeartbeat bool) {
+	q, texts, life := a.q, &a.q.registry.mu.enterTexts, a.request.Life
+	notAfter := texts.notAfter.of(a.prepareEnterLocked(sent), wire.Stamp.Text)
+	call = wire.Call{Script: q.registry.protocol.Enter, Keys: q.keys.All}
 	if !q.registry.protocol.isExclusive() {
-		args = append(args, flag(a.footprint.Sent > 1))
+		call.Args = append(args, a.ticket(), texts.life.of(life, micros), notAfter)
+		return a.withWaitingLocked(call, sent)
 	}
-	return wire.Call{Script: q.registry.protocol.Enter, Keys: q.keys.All, Args: args}
+	call.Args = append(args, a.unmarked(), texts.life.of(life, wire.Milliseconds), notAfter, q.registry.session.Settings.Label)
+	if a.footprint.Sent == 1 && q.attempts == 1 && q.registry.purse.allows() {
+		call.Keys = call.Keys[:1]
+		return call, false
+	}
+	return a.withWaitingLocked(call, sent)
 }
 
-// prepareEnterLocked records that an enter is sent at sent, and returns its times.
-func (a *Attempt) prepareEnterLocked(sent clock.Instant) timeArgs {
-	registry := a.q.registry
-	notAfter := registry.session.NotAfter(a.q.keys.Slot, sent, session.MaxPatience)
+// withWaitingLocked returns an enter with all keys, and with what the server needs only if the lock is not free.
+func (a *Attempt) withWaitingLocked(call wire.Call, sent clock.Instant) (whole wire.Call, hasHeartbeat bool) {
+	q, s, texts := a.q, a.q.registry.session, &a.q.registry.mu.enterTexts
+	w := waitingArgs{
+		mayQueue: a.state != trying, heartbeatLife: q.registry.lifeLocked(),
+		floorTTL: a.request.FloorTTL, verb: s.PublishCommand(), channel: q.keys.Channel,
+	}
+	if w.mayQueue && !q.hasRecentHeartbeatLocked(sent) {
+		w.number = q.registry.heartbeatLocked(sent).number
+	}
+	call.Keys = q.keys.All
+	if q.registry.protocol.isExclusive() {
+		call.Args = append(call.Args, texts.waiting.of(w, waitingArgs.text))
+	} else {
+		call.Args = append(call.Args, flag(w.mayQueue), texts.heartbeatLife.of(w.heartbeatLife, micros), w.number, s.Settings.Label,
+			w.verb, w.channel, w.floorTTL)
+		call.Args = append(append(call.Args, a.request.Args...), flag(a.footprint.Sent > 1))
+	}
+	return call, w.number != ""
+}
+
+// prepareEnterLocked records that an enter is sent at sent, and returns its not-after.
+func (a *Attempt) prepareEnterLocked(sent clock.Instant) wire.Stamp {
+	notAfter := a.q.registry.session.NotAfter(a.q.keys.Slot, sent, session.MaxPatience)
 	notAfter -= notAfter % notAfterGrain
 	a.sendLocked(notAfter)
-	return registry.mu.timeArgs.argsOf(a.request.Life, notAfter, registry.lifeLocked())
+	return notAfter
 }
 
 // handleEnterError handles the error of an enter.

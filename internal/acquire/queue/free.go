@@ -33,12 +33,12 @@ func (p *purse) pay(n int32) {
 // whether the lock is released.
 func (a *Attempt) free(ctx context.Context, lastUsed wire.Stamp) (isFree bool, err error) {
 	registry := a.q.registry
-	var args [3]string // on the stack
-	reply, err := registry.session.Runner.Run(ctx, wire.Call{
-		Script: registry.protocol.Free,
-		Keys:   a.q.keys.All[:1],
-		Args:   append(args[:0], a.unmarked(), a.floorArg(lastUsed), a.request.FloorTTL),
-	})
+	var memory [3]string // on the stack
+	args := append(memory[:0], a.unmarked(), a.request.FloorTTL)
+	if used := a.floorArg(lastUsed); used != leastStamp {
+		args = append(args, used)
+	}
+	reply, err := registry.session.Runner.Run(ctx, wire.Call{Script: registry.protocol.Free, Keys: a.q.keys.All[:1], Args: args})
 	switch {
 	case err != nil:
 		return false, err

@@ -61,6 +61,34 @@ func TestRelease_NoQueue_IsShort(t *testing.T) {
 	}
 }
 
+// P1, P7: the only attempt of a session asks for the holder key alone, under the same purse. If that decides nothing the whole call
+// follows, and the purse is empty.
+func TestEnter_OnlyAttempt_IsShort(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	u, other := f.proxied(), f.direct()
+	u.purse.pay(missCost)
+	f.match(scripts.LockEnter)
+	keys := make(chan string, 100)
+	f.proxy.OnRequest(func(_ int, request []string) { keys <- request[2] })
+	a := u.acquire()
+	require.Equal(t, "1", <-keys)
+	require.True(t, u.releaseAt(a, a.Grant().Stamp))
+
+	held := other.acquire()
+	waiting := u.startWaiting(t.Context(), 1)
+	require.Equal(t, "1", redistest.Receive(t, "the short call", keys))
+	require.Equal(t, "3", redistest.Receive(t, "the whole call", keys))
+	other.release(held)
+	a = within(t, "the lock", waiting).mustHave(t)
+	require.EqualValues(t, 1, a.footprint.Sent)
+	u.release(a)
+
+	u.release(u.acquire())
+	require.Equal(t, "3", redistest.Receive(t, "a whole call", keys))
+	f.awaitNothingLeft(u, other)
+}
+
 // P3: a release of a hold of which the first token alone was used leaves its stamp as the floor, so that the stamps of a lock that
 // is acquired again and again do not run ahead of the clock.
 func TestRelease_FirstToken_LeavesItsStamp(t *testing.T) {

@@ -73,7 +73,7 @@ type Registry struct {
 		listeners     map[string]*grantListener // by channel, the listeners of queues in which an attempt waits
 		lastNumber    int64                     // the number of the newest heartbeat
 		heartbeats    []heartbeat               // the heartbeats whose lives are not over, in the order of sending
-		timeArgs      timeArgsCache             // the times of the last enter
+		enterTexts    enterTexts                // of the last enter
 	}
 }
 

@@ -1,11 +1,11 @@
+-- include lock/value
 -- lock/holder
 -- What the holder key says: the stamp of the hold, or the floor if there is no hold; the ticket
 -- that holds, and whether a queue may exist. other is the kind of another lock, or '?' if the key
 -- is no lock's. The floor of a key that was lost is the lowest stamp.
 --
--- uses     holder
--- defines  floor, hold, is_marked, other, value
-local value = redis.pcall('GET', holder)
+-- uses     holder, value
+-- defines  floor, hold, is_marked, other
 local floor, hold, is_marked, other = NO_STAMP, '', false, nil
 if type(value) == 'string' then
   local kind = string.sub(value, 1, 4)

@@ -5,5 +5,7 @@
 -- uses     nothing
 -- defines  now, time
 local time = redis.call('TIME')
-assert(#time[1] == SECOND_DIGITS and time[1] >= FIRST_SECOND, 'the clock of the server has to show a year from 2025 to 2286')
-local now = time[1] .. string.sub('00000' .. time[2], -6)
+if #time[1] ~= SECOND_DIGITS or time[1] < FIRST_SECOND then
+  assert(false, 'the clock of the server has to show a year from 2025 to 2286')
+end
+local now = time[1] .. (#time[2] == MICRO_DIGITS and time[2] or string.sub('00000' .. time[2], -MICRO_DIGITS))
