@@ -12,8 +12,8 @@
 --          {-2}              the key is no latch's
 -- effects  writes KEYS[1], and makes an open one live on; publishes stamp, 'o' and nonce if it
 --          opens the round
--- cost     O(1), whatever was counted: HGET, HLEN, HSET, PEXPIRE; the last one: HGET three times,
---          HSET and PEXPIRE twice, UNLINK, and the message
+-- cost     O(1), whatever was counted: HGET twice, HLEN, HSET, PEXPIRE; the last one: HGET three
+--          times, HSET and PEXPIRE twice, UNLINK, and the message
 local latch = KEYS[1]
 local round, id, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
@@ -25,14 +25,14 @@ end
 -- include countdown/finish
 
 if stamp ~= round or state == 'x' then
-  return {0, value or '', redis.call('HGET', latch, 'past') or ''}
+  return {0, value or '', past}
 end
 if state == 'o' then
   redis.pcall('PEXPIRE', latch, ms)
   return {1, 0}
 end
 
-local left = tonumber(string.sub(value, SINCE_END + 1, TOTAL_END)) - redis.call('HLEN', latch) + 2
+local left = tonumber(string.sub(value, SINCE_END + 1, TOTAL_END)) - redis.call('HLEN', latch) + fields
 if left <= 1 and not redis.call('HGET', latch, ':' .. id) then
   finish('o')
   return {1, 0}

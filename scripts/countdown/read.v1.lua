@@ -20,7 +20,7 @@ end
 
 local left = 0
 if state == 'c' then
-  left = tonumber(string.sub(value, SINCE_END + 1, TOTAL_END)) - redis.call('HLEN', latch) + 2
+  left = tonumber(string.sub(value, SINCE_END + 1, TOTAL_END)) - redis.call('HLEN', latch) + fields
 end
 -- A waiter polls each second, and should not write each second. What is not written is missing from
 -- the key's life: a sixtieth of it.
@@ -28,4 +28,4 @@ if redis.call('PTTL', latch) < ms - ms / WRITES_PER_LIFE then
   -- By pcall: a caller that may only read gets the reply all the same.
   redis.pcall('PEXPIRE', latch, ms)
 end
-return {1, value, redis.call('HGET', latch, 'past') or '', left}
+return {1, value, past, left}

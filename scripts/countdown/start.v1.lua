@@ -34,12 +34,11 @@ if is_foreign then
   return {-2}
 end
 
-local floor, since, past, before = now, now, '', false
+local floor, since, before = now, now, past
 if value then
   if nonce == begun then
     return {1, stamp, now}
   end
-  before = redis.call('HGET', latch, 'past') or ''
   for i = 1, #before, PAST_ROUND do
     if string.sub(before, i + (STAMP_LENGTH + 1), i + (PAST_ROUND - 1)) == begun then
       return {1, string.sub(before, i, i + (STAMP_LENGTH - 1)), now}
@@ -67,7 +66,7 @@ if value then
   end
   -- Ids of the last round, if they could not be removed. HSET changes nothing here: it is refused
   -- if the one below would be, and then nothing is removed.
-  if redis.call('HLEN', latch) > 2 then
+  if redis.call('HLEN', latch) > fields then
     redis.call('HSET', latch, 'round', value)
     redis.call('UNLINK', latch)
   end

@@ -5,11 +5,10 @@
 -- the work of freeing the ids to another thread. It may be denied, and the ids then stay until the
 -- next start; what comes after it was allowed a moment before.
 --
--- uses     channel, latch, ms, nonce, stamp, value, verb
+-- uses     channel, latch, ms, nonce, past, stamp, value, verb
 -- defines  finish
 local function finish(ending)
   local ended = 'sb1' .. stamp .. ending .. nonce .. string.sub(value, NONCE_END + 1)
-  local past = redis.call('HGET', latch, 'past') or ''
   redis.call('PEXPIRE', latch, ms)
   redis.call('HSET', latch, 'round', ended)
   if redis.pcall('UNLINK', latch) == 1 then
