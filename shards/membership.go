@@ -361,7 +361,11 @@ func (ms *membership) handle(p pollReply) {
 		count = 0 // the server counts names, too
 	}
 	ms.member.mu.Lock()
-	ms.member.mu.desired.known = p.known
+	if known := &ms.member.mu.desired.known; p.known < (*known)[:min(stampSize, len(*known))] {
+		ms.poller.lostSet = *known
+	} else {
+		*known = p.known
+	}
 	ms.member.forgetAwayLocked(count)
 	ms.member.mu.Unlock()
 	for _, e := range p.news {

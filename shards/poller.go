@@ -36,6 +36,7 @@ type poller struct {
 	left    bool             // the server knows that the membership retires
 	gone    bool             // the server knows no such member: releases alone may still have an effect
 	names   *syncer          // names that are yet to be set; nil if no name is
+	lostSet string           // what the last poll knew of a set that the server has lost, until it is said again; or ""
 }
 
 // task is what a poller does next. Of two tasks that are due at once the lesser one is first.
@@ -201,7 +202,7 @@ func (ms *membership) nextTask(now clock.Instant) (next task, in time.Duration) 
 		// The limit of what is not taken up falls by its releases, and only after them by the settings: so none that works is asked for.
 		settingsTask: !p.gone && ms.state == active && ms.known != m.mu.desired.number && !(m.mu.reader.isStuck() && len(ms.releases) > 0),
 		pollTask:     !p.gone,
-		syncTask:     !p.gone && ms.state == active && p.names != nil,
+		syncTask:     !p.gone && ms.state == active && (p.names != nil || p.lostSet != ""),
 	}
 	next, in = sleepTask, time.Minute // until work has stopped
 	earlier := func(t task, due clock.Instant) {
@@ -470,8 +471,15 @@ func (ms *membership) sendLeave() error {
 	return nil
 }
 
-// syncPage sets the next names of New. What the server calls wrong is given up.
+// syncPage sets the next names of New, or the set that the server has lost. What the server calls wrong is given up.
 func (ms *membership) syncPage() error {
+	if known := ms.poller.lostSet; known != "" {
+		g := ms.member.group
+		g.base.LogFailed(errLostWrites)
+		ms.poller.lostSet = ""
+		_, _, err := ms.send(g.publishing(scripts.ShardsResize, known, g.notAfter()))
+		return err // the next poll says whether it is there
+	}
 	whole, err := ms.poller.names.step(ms.send)
 	if err != nil && isWrong(err) {
 		ms.member.group.base.LogFailed(fmt.Errorf("the server calls the names of the set wrong: %w", err))

@@ -10,7 +10,8 @@
 -- KEYS[6]  proven  sorted set: see shards/poll v1
 -- KEYS[7]  rows  hash: see shards/poll v1
 -- KEYS[8]  index  sorted set by lex: see shards/poll v1
--- ARGV[1]  count  1 to 65,536
+-- ARGV[1]  known  the count, 1 to 65,536; or what shards/poll returned of the group, of a later set
+--            than it returns now: the server has lost that set, and has it again
 -- ARGV[2]  not_after  stamp: later than that nothing is done
 -- ARGV[3]  verb  PUBLISH or SPUBLISH
 -- ARGV[4]  channel  of news, without the session that it ends with
@@ -24,10 +25,13 @@
 -- cost     O(log n): TIME, HMGET, ZRANGE three times, ZLEXCOUNT, HSET; about 15 for each shard
 --          that is asked for, of which a call does 16; at the end UNLINK, and ZADD for each member
 local group, members, ends, donors, takers, proven, rows, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
-local count, not_after, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-assert(string.find(count, '^[1-9]%d*$') and count - MAX_SHARDS <= 0, 'bad argument')
+local known, not_after, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local count = string.len(known) < KNOWN_LENGTH and known
+assert(not count and string.find(known, '^%d+%w*$') and string.len(known) <= KNOWN_LENGTH + MAX_SHARD_NAME
+  or count and string.find(count, '^[1-9]%d*$') and count - MAX_SHARDS <= 0, 'bad argument')
 
 -- include shards/work
+-- include shards/restore
 
 if now > not_after then
   return {-1, now}
@@ -35,11 +39,13 @@ end
 if not is_group then
   return {0, now}
 end
-if state.names == 1 then
+if count and state.names == 1 then
   return {-5, state.count, state.names}
 end
 local replaces = tonumber(count) ~= state.count and tonumber(count) or 0
-if replaces ~= state.resize then
+if not count then
+  restore()
+elseif replaces ~= state.resize then
   state.resize, state.set_at = replaces, tonumber(next_version())
 end
 work()
