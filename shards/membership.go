@@ -57,6 +57,7 @@ type membership struct {
 	joinedAt time.Duration // monotonic: when the server replied to its join
 	isKnown  bool          // the join was reported, and the end was not
 	hinted   bool          // a message says that there is news
+	heard    bool          // the subscription was confirmed once
 	owned    int           // how many grants are not over
 	releases []*released   // what the server has yet to learn
 	known    uint64        // the number of the settings that the server knows
@@ -211,8 +212,18 @@ func (l *listener) OnMessage(number string) {
 	}
 }
 
-// OnSubscribed implements dispatch.Handler: messages before now may be lost.
-func (l *listener) OnSubscribed() { l.hint() }
+// OnSubscribed implements dispatch.Handler: messages before now may be lost. If it is not the first time, the server may be another one,
+// which has not got the newest settings: they are sent again.
+func (l *listener) OnSubscribed() {
+	m := l.member
+	m.mu.Lock()
+	if l.heard {
+		m.mu.desired.number++
+	}
+	l.heard = true
+	m.mu.Unlock()
+	l.hint()
+}
 
 // OnUnsubscribed implements dispatch.Handler. The next poll is the first of a session that receives no messages.
 func (l *listener) OnUnsubscribed() { l.hint() }
