@@ -20,7 +20,8 @@ import (
 // shardLog records what the functions of all members do, and what no guarantee allows.
 type shardLog struct {
 	w       *fixture
-	excuses func(*shardRun) bool // whether another function may begin beside one whose context has ended; nil: no
+	excuses func(*shardRun) bool // whether another function may begin beside one; nil: no
+	onEnd   func(*shardRun)      // is called when a context has ended; nil: nothing is
 
 	mu struct {
 		sync.Mutex
@@ -65,9 +66,9 @@ func (l *shardLog) begin(m *shardMember, ctx context.Context, s shards.Shard) *s
 		case other.member == m:
 			l.violatedLocked("shard %s: two functions in one member", name)
 		case other.member.isStopped():
-		case other.ctx.Err() == nil:
+		case other.ctx.Err() == nil && (l.excuses == nil || !l.excuses(other)):
 			l.violatedLocked("shard %s: two live contexts", name)
-		case !errors.Is(other.shard.Err(), signalbox.ErrLost) && (l.excuses == nil || !l.excuses(other)):
+		case other.ctx.Err() != nil && !errors.Is(other.shard.Err(), signalbox.ErrLost) && (l.excuses == nil || !l.excuses(other)):
 			l.violatedLocked("shard %s: a function beside one that drains", name)
 		default:
 			l.mu.late++
@@ -89,7 +90,9 @@ func (l *shardLog) begin(m *shardMember, ctx context.Context, s shards.Shard) *s
 	context.AfterFunc(ctx, func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		r.ended = time.Now()
+		if r.ended = time.Now(); l.onEnd != nil {
+			l.onEnd(r)
+		}
 	})
 	l.mu.running[name] = append(l.mu.running[name], r)
 	return r

@@ -22,6 +22,8 @@ const (
 	mostUnowned = shards.DefaultLease + 4*time.Second
 	// mostUnread is for how long a reader may leave a shard unread, while the server refuses releases for 30 s.
 	mostUnread = 100 * time.Second
+	// mostFault is for how long a fault lasts that may keep a release from the server.
+	mostFault = 40 * time.Second
 	// mostUneven is for how long loads may be uneven after the last event.
 	mostUneven = 3 * time.Minute
 	// mostRequests is how many scripts a member calls in ten seconds at most: ten polls a second while no messages arrive, and two
@@ -41,13 +43,61 @@ func (g *randomGroup) violated(format string, args ...any) {
 }
 
 // mayBegin reports whether a function may begin beside one that drains: after DrainLimit, or after the lease was lost. A member learns
-// of that, but a context that has ended before keeps its cause.
+// of that, but a context that has ended before keeps its cause. Beside one that works it may until members have polled twice at a
+// server that lost the newest writes.
 func (g *randomGroup) mayBegin(drains *shardRun) bool {
 	g.state.Lock()
 	defer g.state.Unlock()
 	m := g.state.all[drains.member]
+	if drains.ctx.Err() == nil {
+		return time.Since(g.state.olderAt) < returnTime
+	}
 	drained := time.Since(drains.ended)
 	return g.plan.limit > 0 && drained >= g.plan.limit || m.faults > 0 || m.faultAt.After(drains.ended.Add(-shards.DefaultLease)) || g.state.lostAt.After(drains.began)
+}
+
+// requireCause requires that a context ends for a reason that guarantee 3 names, and by a lost lease only if the member was cut off from the
+// server for 8 s, or its lease was not whole.
+func (g *randomGroup) requireCause(r *shardRun) {
+	cause := context.Cause(r.ctx)
+	if !slices.Contains(g.mu.running[r.shard.Name()], r) {
+		return // it has returned
+	}
+	if !slices.ContainsFunc(slices.Collect(maps.Values(endsOfShards())), func(is error) bool { return errors.Is(cause, is) }) {
+		g.violatedLocked("the context of shard %s ended by %v", r.shard.Name(), cause)
+	}
+	if !errors.Is(cause, signalbox.ErrLost) || r.member.isStopped() {
+		return
+	}
+	g.state.Lock()
+	defer g.state.Unlock()
+	m := g.state.all[r.member]
+	isYoung := m.born.IsZero() || m.faulty.Sub(m.born) < shards.DefaultLease
+	wasCut := m.faults > 0 || time.Since(m.faultAt) < shards.DefaultLease
+	if g.state.lostAt.Before(time.Now().Add(-shards.DefaultLease)) && !(wasCut && (isYoung || time.Since(m.faulty) >= 8*time.Second)) {
+		g.violatedLocked("the lease of shard %s was lost, and the member had faults since %v, %v ago", r.shard.Name(), m.faulty.Format("15:04:05.000"), time.Since(m.faulty))
+	}
+	m.born = time.Time{}
+}
+
+// poisonPause is how long a shard waits whose owners died so many times in a row.
+func poisonPause(losses int) time.Duration {
+	if losses < 3 {
+		return 0
+	}
+	return min(time.Second<<(losses-3), 5*time.Minute)
+}
+
+// requirePauseLocked requires that a shard whose owners died three times in a row has waited since the lease of the last one ended.
+func (g *randomGroup) requirePauseLocked(dead *randomMember, s shards.Shard) {
+	died, ago := dead.diedAt, time.Since(dead.diedAt)
+	least := poisonPause(s.Losses())
+	if died.Sub(dead.born) > shards.DefaultLease && dead.faults == 0 && died.Sub(dead.faultAt) > shards.DefaultLease { // it was whole
+		least += shards.DefaultLease - 1100*time.Millisecond - dead.latency
+	}
+	if ago < least && g.state.lostAt.Before(died) {
+		go g.violated("shard %s, whose owners died %d times, was granted %v after the last death", s.Name(), s.Losses(), ago)
+	}
 }
 
 // starts notes that a function starts.
@@ -71,7 +121,13 @@ func (g *randomGroup) starts(m *randomMember, s shards.Shard, order chan shardOr
 	if s.Losses() > 2 {
 		g.counts.add("shard: its owners died three times")
 	}
+	if m.born.IsZero() {
+		m.born = time.Now()
+	}
 	o := g.state.latest[name]
+	if s.Losses() > 2 && o != nil && o.member.isStopped() {
+		g.requirePauseLocked(o.member, s)
+	}
 	if o == nil || o.shard != s {
 		o = &ownership{member: m, shard: s}
 		g.state.latest[name] = o
@@ -144,9 +200,9 @@ func (g *randomGroup) hasOwner(name string) bool {
 	return o != nil && !o.member.isStopped() && o.shard.Err() == nil
 }
 
-// mayTake reports whether a member may take that shard.
+// mayTakeLocked reports whether a member may take that shard. The server bans it from when it was released, and a fault may keep it from that.
 func (g *randomGroup) mayTakeLocked(m *randomMember, name string) bool {
-	return m.weight > 0 && m.load() < m.limit && time.Now().After(m.barred[name]) && time.Since(m.began) > returnTime && m.faults == 0 && time.Since(m.pause) > returnTime
+	return m.weight > 0 && m.load() < m.limit && time.Since(m.barred[name]) > mostFault && time.Since(m.began) > returnTime && m.faults == 0 && time.Since(m.pause) > returnTime
 }
 
 // isUnreadLocked reports whether a shard that has no function may wait for the reader of its owner.
@@ -220,16 +276,21 @@ func (g *randomGroup) watch(ctx context.Context, v *shards.View) {
 		}
 		o, _ := v.Owner(name)
 		since, is := g.state.unowned[name]
-		if !is || g.diesLocked(name, o) {
+		last := g.state.latest[name]
+		isHeldUp := g.state.isFull > 0 && last != nil && !last.member.isStopped() // its release
+		if !is || isHeldUp || g.diesLocked(name, o) {
 			since = time.Now()
 			g.state.unowned[name] = since
 		}
 		if time.Since(since) > mostSilent {
 			silent = append(silent, name)
 		}
-		isPoisonous := o.State == shards.Waiting && o.Losses > 2
+		most := mostUnowned
+		if o.State == shards.Waiting {
+			most += g.slow(poisonPause(o.Losses))
+		}
 		may := slices.ContainsFunc(g.state.members, func(m *randomMember) bool { return g.mayTakeLocked(m, name) })
-		if !may || isPoisonous || isReplaced || g.state.isFull > 0 || g.state.isSetting {
+		if !may || isReplaced || g.state.isFull > 0 || g.state.isSetting {
 			delete(g.state.idle, name)
 			continue
 		}
@@ -237,8 +298,8 @@ func (g *randomGroup) watch(ctx context.Context, v *shards.View) {
 		if !is || since.Before(g.state.upsetAt) {
 			since = time.Now()
 		}
-		if g.state.idle[name] = since; time.Since(since) > mostUnowned {
-			idle = append(idle, fmt.Sprintf("%s %v since %v", name, o.State, since.Format("15:04:05.000")))
+		if g.state.idle[name] = since; time.Since(since) > most {
+			idle = append(idle, fmt.Sprintf("%s %+v since %v", name, o, since.Format("15:04:05.000")))
 			delete(g.state.idle, name)
 		}
 	}
@@ -590,7 +651,7 @@ func (g *randomGroup) changesOnce(random *rand.Rand) {
 		hasBars = hasBars || m.limit < shards.MaxShards || slices.ContainsFunc(slices.Collect(maps.Values(m.barred)), time.Now().Before)
 	}
 	var changed *randomMember
-	kind := []string{"join", "leave", "crash"}[g.plan.seed%3]
+	kind := []string{"join", "leave", "crash", "rolling restart"}[g.plan.seed%4]
 	most := 20 * time.Second // a lease, two polls, and a drain
 	one := shardStep{member: random.Uint64()}
 	switch {
@@ -601,6 +662,9 @@ func (g *randomGroup) changesOnce(random *rand.Rand) {
 	case kind == "leave":
 		changed = g.takeOne(one)
 		changed.cancel()
+	case kind == "rolling restart":
+		g.restarts(random, hasBars)
+		return
 	default:
 		changed = g.takeOne(one)
 		g.kill(changed)
@@ -641,6 +705,31 @@ func (g *randomGroup) changesOnce(random *rand.Rand) {
 	}
 }
 
+// restarts replaces each member by another one of its weight and limit, and requires that no more shards move than guarantee 7 says.
+func (g *randomGroup) restarts(random *rand.Rand, hasBars bool) { //nolint:revive // what the group may not do
+	before := slices.Clone(g.state.members)
+	n := 0
+	for _, m := range before {
+		n += m.load()
+	}
+	for _, m := range before {
+		g.join(rand.New(rand.NewPCG(random.Uint64(), 4)), m)
+		time.Sleep(time.Duration(random.Int64N(int64(shards.DefaultRebalanceDelay))))
+		g.state.Lock()
+		g.removeLocked(m)
+		g.state.Unlock()
+		m.cancel()
+		g.untilEven(mostUneven)
+	}
+	g.counts.add("rest: rolling restart")
+	g.mu.Lock()
+	moves := g.mu.starts // also of shards that had no owner since tokens were forgotten
+	g.mu.Unlock()
+	if most := 2*n + 2*len(before); !hasBars && (moves < n || moves > most) {
+		g.violated("a rolling restart: %d moves for %d shards, at most %d", moves, n, most)
+	}
+}
+
 // requiredRows are the rows of the tally that must be there.
 func requiredRows() (all []string) {
 	for verb := range shardVerbs() {
@@ -650,7 +739,7 @@ func requiredRows() (all []string) {
 		all = append(all, "context: "+word)
 	}
 	return append(all,
-		"rest: join", "rest: leave", "rest: crash", "health: must not be nil",
+		"rest: join", "rest: leave", "rest: crash", "rest: rolling restart", "health: must not be nil",
 		"shard: unread for a minute", "shard: its owners died three times", "shard: begins beside a late function", "shard: begins beside a lost one",
 		"member: runs as many as its limit",
 	)

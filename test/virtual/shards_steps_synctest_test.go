@@ -40,6 +40,9 @@ type randomMember struct {
 	pause   time.Time                  // the time until which its reader of Changes reads nothing
 	faults  int                        // how many faults of its wire are not over
 	faultAt time.Time                  // the end of the last one
+	faulty  time.Time                  // the time since which its wire was not well for 3 s
+	born    time.Time                  // the first function since its last lease was lost
+	diedAt  time.Time                  // when it was killed
 	era     int                        // a fault of an earlier one is over
 	sent    [10]int64                  // the scripts that its client had called, in each of the last seconds
 }
@@ -53,6 +56,7 @@ type serverFaults struct {
 	full   func(isFull bool)
 	moving func(isMoving bool)      // makes the slot move, or is nil
 	clock  func(step time.Duration) // sets the clock, or is nil if it is that of the machine
+	backup func() (restore func())  // keeps the data as it is, or is nil
 	slack  time.Duration            // the time by which a busy machine may be late
 }
 
@@ -66,8 +70,9 @@ type randomGroup struct {
 	views  *shards.Group // the views of a session that no fault has
 	calm   chan struct{} // closed when nothing happens any more
 	calls  sync.WaitGroup
-	nils   int // how often in a row Health said nil, and must not have
-	seen   int // how many shards there were last; guarded by state
+	kept   []func() // restore the data as it was before the last steps
+	nils   int      // how often in a row Health said nil, and must not have
+	seen   int      // how many shards there were last; guarded by state
 
 	state struct {
 		sync.Mutex
@@ -83,6 +88,7 @@ type randomGroup struct {
 		isFull    int                   // how many faults of the server are not over
 		upsetAt   time.Time             // the last time that something happened by which shards may be without an owner for longer
 		lostAt    time.Time             // the last time that the server lost data, or its clock was set
+		olderAt   time.Time             // the last time that it had older data again
 		unowned   map[string]time.Time  // the time since which a shard has no owner
 		unread    map[string]time.Time  // the time since which no reader has taken a shard up
 		idle      map[string]time.Time  // the same as unowned, while nothing keeps members from taking it
@@ -109,7 +115,7 @@ func newRandomGroup(w *fixture, p *shardPlan, counts *tally) *randomGroup {
 		s.names[nameOf(n)] = true
 	}
 	g.views = shards.New(w.user().Session, "a", g.set())
-	g.excuses = g.mayBegin
+	g.excuses, g.onEnd = g.mayBegin, g.requireCause
 	return g
 }
 
@@ -148,11 +154,15 @@ func (g *randomGroup) embedded() {
 		full:   isFull.Store,
 		moving: isMoving.Store,
 		clock:  func(step time.Duration) { ahead.Add(int64(step)) },
+		backup: func() func() {
+			kept := backupOf(g.w.T, redis)
+			return func() { kept.restore(g.w.T, redis) }
+		},
 	}
 }
 
-// join starts a member.
-func (g *randomGroup) join(random *rand.Rand) *randomMember {
+// join starts a member, with the weight and limit of one like it if that is given.
+func (g *randomGroup) join(random *rand.Rand, like ...*randomMember) *randomMember {
 	upTo := func(d time.Duration) time.Duration { return time.Duration(random.Int64N(int64(d))) }
 	m := &randomMember{weight: 1, limit: shards.MaxShards, byRun: random.IntN(2) == 0, began: time.Now(), value: fmt.Sprint("v", random.IntN(100))}
 	m.orders, m.barred = make(map[string]chan shardOrder), make(map[string]time.Time)
@@ -162,6 +172,9 @@ func (g *randomGroup) join(random *rand.Rand) *randomMember {
 	}
 	if random.IntN(8) == 0 {
 		m.limit = 3 + random.IntN(10)
+	}
+	for _, other := range like {
+		m.weight, m.limit = other.weight, other.limit
 	}
 	options := append(slices.Clip(g.plan.options), shards.Weight(m.weight), shards.Limit(m.limit), shards.Value(m.value))
 	m.shardMember = g.newMember(g.set(), upTo(mostDrain), options...)
@@ -295,6 +308,12 @@ func (g *randomGroup) upset() {
 // fault begins a fault of the wire of a member, and ends it after lasts.
 func (g *randomGroup) fault(m *randomMember, lasts time.Duration, begin func(w *wire)) string {
 	g.state.Lock()
+	if m.faults == 0 && time.Since(m.faultAt) > 3*time.Second {
+		m.faulty = time.Now()
+		if g.state.isFull > 0 || time.Since(g.state.upsetAt) < 3*time.Second { // what the server refused may be polls: renewals come each third of a lease
+			m.faulty = m.faulty.Add(-shards.DefaultLease / 3)
+		}
+	}
 	m.faults++
 	era := m.era
 	g.state.Unlock()
@@ -469,6 +488,9 @@ func (g *randomGroup) kill(m *randomMember) string {
 		return "nothing"
 	}
 	g.upset()
+	g.state.Lock()
+	m.diedAt = time.Now()
+	g.state.Unlock()
 	m.kill()
 	return "done"
 }
@@ -717,6 +739,18 @@ func serverVerbs() map[string]randomVerb {
 			})
 		}},
 		"flush": {1, func(g *randomGroup, _ shardStep) string { return g.loses(func() { g.server.do("FLUSHALL") }) }},
+		"failover": {2, func(g *randomGroup, _ shardStep) string {
+			if g.server.backup == nil {
+				return "nothing"
+			}
+			return g.loses(func() {
+				g.state.Lock()
+				g.state.olderAt, g.state.isUnsure = time.Now(), g.state.isUnsure || g.plan.named
+				g.state.Unlock()
+				g.kept[0]()
+				g.outage(time.Millisecond, (*wire).cut) // the server is another one
+			})
+		}},
 		"lost key": {2, func(g *randomGroup, s shardStep) string {
 			keys := groupKeys()
 			return g.loses(func() { g.server.do("DEL", keys[s.argument%uint64(len(keys))]) })
@@ -744,6 +778,11 @@ func groupKeys() []string { return locktest.Keys("a").ShardKeys() }
 
 // step does a step, and counts how it ended.
 func (g *randomGroup) step(s shardStep) {
+	if g.server.backup != nil {
+		const back = 3
+		g.kept = append(g.kept, g.server.backup())
+		g.kept = g.kept[max(0, len(g.kept)-back):]
+	}
 	time.Sleep(s.after)
 	outcome := shardVerbs()[s.verb].do(g, s)
 	if outcome != "" {
