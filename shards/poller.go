@@ -473,12 +473,8 @@ func (ms *membership) sendLeave() error {
 
 // syncPage sets the next names of New, or the set that the server has lost. What the server calls wrong is given up.
 func (ms *membership) syncPage() error {
-	if known := ms.poller.lostSet; known != "" {
-		g := ms.member.group
-		g.base.LogFailed(errLostWrites)
-		ms.poller.lostSet = ""
-		_, _, err := ms.send(g.publishing(scripts.ShardsResize, known, g.notAfter()))
-		return err // the next poll says whether it is there
+	if ms.poller.lostSet != "" {
+		return ms.restoreSet()
 	}
 	whole, err := ms.poller.names.step(ms.send)
 	if err != nil && isWrong(err) {

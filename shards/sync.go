@@ -88,6 +88,15 @@ func (ms *membership) restore(isLost bool) { //nolint:revive // what the server 
 	ms.addNames(names)
 }
 
+// restoreSet sets the set again that the server has lost. The next poll says whether it is there.
+func (ms *membership) restoreSet() error {
+	g, known := ms.member.group, ms.poller.lostSet
+	ms.poller.lostSet = ""
+	g.base.LogFailed(errLostWrites)
+	_, _, err := ms.send(g.publishing(scripts.ShardsResize, known, g.notAfter()))
+	return err
+}
+
 // addNames makes the poller set names again that the server has lost.
 func (ms *membership) addNames(names []string) {
 	g := ms.member.group
