@@ -470,20 +470,3 @@ func (ms *membership) sendLeave() error {
 	}
 	return nil
 }
-
-// syncPage sets the next names of New, or the set that the server has lost. What the server calls wrong is given up.
-func (ms *membership) syncPage() error {
-	if ms.poller.lostSet != "" {
-		return ms.restoreSet()
-	}
-	whole, err := ms.poller.names.step(ms.send)
-	if err != nil && isWrong(err) {
-		ms.member.group.base.LogFailed(fmt.Errorf("the server calls the names of the set wrong: %w", err))
-		whole, err = true, nil
-	}
-	if whole {
-		ms.poller.names = nil
-	}
-	ms.poller.tries[syncTask].due = clock.Now() // behind what is due by now
-	return err
-}

@@ -12,6 +12,7 @@ import (
 	"strconv"
 
 	"github.com/signalbox-go/signalbox/internal/acquire"
+	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -86,6 +87,23 @@ func (ms *membership) restore(isLost bool) { //nolint:revive // what the server 
 	}
 	m.group.base.LogFailed(errLostGroup)
 	ms.addNames(names)
+}
+
+// syncPage sets the next names of New, or the set that the server has lost. What the server calls wrong is given up.
+func (ms *membership) syncPage() error {
+	if ms.poller.lostSet != "" {
+		return ms.restoreSet()
+	}
+	whole, err := ms.poller.names.step(ms.send)
+	if err != nil && isWrong(err) {
+		ms.member.group.base.LogFailed(fmt.Errorf("the server calls the names of the set wrong: %w", err))
+		whole, err = true, nil
+	}
+	if whole {
+		ms.poller.names = nil
+	}
+	ms.poller.tries[syncTask].due = clock.Now() // behind what is due by now
+	return err
 }
 
 // restoreSet sets the set again that the server has lost. The next poll says whether it is there.
