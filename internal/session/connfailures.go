@@ -46,6 +46,11 @@ var failureMessages = map[wire.FailureKind]struct{ begins, advice, ends string }
 		"let the server know credentials before the function for credentials returns them; connections that break cannot be made anew until then",
 		"signalbox: the server accepts the newer credentials",
 	},
+	wire.FailureEvent: {
+		"signalbox: a sentinel sends what is no event; each ends a connection to it, and the client asks the sentinels for the primary",
+		"see which program is at the address: a proxy that changes messages is none for sentinels",
+		"signalbox: sentinels send events again",
+	},
 }
 
 // connFailures logs what the client's connections cannot do while calls still succeed, once, and its end. A connection does not know

@@ -83,6 +83,7 @@ type conn struct {
 func newConn(inner net.Conn, e *endpoint, made dialSettings, tlsFault error) *conn {
 	c := &conn{dialSettings: made, endpoint: e, born: time.Now(), wrote: make(chan struct{})}
 	c.mu.inner, c.mu.requests.keepWord, c.mu.replies.keepWord, c.mu.tlsFault = inner, true, true, tlsFault
+	c.mu.replies.keepWords = made.sentinel
 	if age := e.connector.maxAge(); age > 0 {
 		c.mu.Lock() // in a process that stands still the timer may fire before its field is written
 		c.setTimerLocked(age)
@@ -189,7 +190,7 @@ func (c *conn) Read(b []byte) (int, error) {
 	if err != nil {
 		c.endpoint.recordBroken(c, err)
 	}
-	if !areReplies {
+	if !areReplies || err != nil && c.sentinel {
 		c.end(err)
 	}
 	return n, err
@@ -273,7 +274,11 @@ func (c *conn) end(why error) {
 		c.mu.timer.Stop()
 	}
 	c.countEndLocked()
+	alone := c.sentinel && c.mu.subscribed && c.speaksRESP2Locked()
 	c.mu.Unlock()
+	if alone {
+		c.endpoint.endOthers(c, why)
+	}
 	_ = c.close()
 }
 

@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"sync"
@@ -360,6 +361,18 @@ func (e *endpoint) giveUpAll(by *conn, why string) {
 	by.drain(reason)
 	for _, c := range others {
 		go c.drain(reason) // closing may take a while with TLS
+	}
+}
+
+// endOthers ends the other connections to a sentinel before the client learns of the end of the one with its subscription in RESP2. It
+// subscribes again if it connects anew, and never on a connection that it has.
+func (e *endpoint) endOthers(subscribed *conn, why error) {
+	e.connector.mu.Lock()
+	others := maps.Clone(e.conns)
+	e.connector.mu.Unlock()
+	delete(others, subscribed)
+	for c := range others {
+		c.end(why)
 	}
 }
 

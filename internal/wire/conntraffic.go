@@ -79,7 +79,8 @@ type specialRequest struct {
 // countReplyLocked counts the value that has ended if it is a reply, and not a message. It returns false for expected if the client
 // would panic at it: more values came than requests were sent, or a confirmation that is not due.
 func (c *conn) countReplyLocked() (isReply, expected bool) {
-	f, word := &c.mu.replies, bytes.TrimSpace(c.mu.replies.text)
+	f := &c.mu.replies
+	word, _, _ := bytes.Cut(f.text, lineEnd)
 	var due *specialRequest
 	channels := int64(-1) // of the request that is due
 	if len(c.mu.special) > 0 && c.mu.special[0].number == c.mu.received+1 {
@@ -98,7 +99,7 @@ func (c *conn) countReplyLocked() (isReply, expected bool) {
 		c.mu.confirmations = max(channels-1, 0)
 		isReply, expected = channels > 0, channels > 0
 	case isMessage:
-		return false, true
+		return false, !c.sentinel || c.readEventLocked()
 	case channels == 0 && !isPong(f.kind, string(word)):
 		expected, due.refused = !due.refused && !isQueued, true
 		return false, expected
@@ -111,6 +112,30 @@ func (c *conn) countReplyLocked() (isReply, expected bool) {
 	}
 	c.mu.received++
 	return isReply, expected && (c.mu.received <= c.mu.sent || c.mu.requests.unreadable)
+}
+
+var lineEnd = []byte("\r\n") //nolint:gochecknoglobals // a constant
+
+// errShortEvent is the reason for which a connection to a sentinel ends.
+var errShortEvent = errors.New("the event has fewer words than it has to have")
+
+// readEventLocked reports whether a message of a sentinel has as many words as the client reads without looking whether they are there.
+func (c *conn) readEventLocked() (isWhole bool) {
+	f := &c.mu.replies
+	parts := bytes.SplitN(f.text, lineEnd, 3) // the kind, the channel and the event
+	if string(parts[0]) != "message" {
+		return true
+	}
+	words := 4
+	if len(parts) == 3 && string(parts[1]) == "+switch-master" {
+		words = 5
+	}
+	if len(parts) == 3 && f.size == 3 && f.depth == 1 && bytes.Count(parts[2], []byte(" ")) >= words-1 {
+		c.endpoint.connector.eventsAreWhole()
+		return true
+	}
+	c.endpoint.report(FailureEvent, errShortEvent)
+	return false
 }
 
 // isPong reports whether the client takes a value for the reply to its PING behind an UNSUBSCRIBE.

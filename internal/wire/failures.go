@@ -25,6 +25,8 @@ const (
 	FailurePrimary
 	// FailureLogin means that the server refuses newer credentials of an open connection, which works with those that it has.
 	FailureLogin
+	// FailureEvent means that the last event of a sentinel was none. The client has left it, and asked the sentinels for the primary.
+	FailureEvent
 	failureKinds
 )
 
@@ -65,6 +67,15 @@ func (e *endpoint) reportLocked(kind FailureKind, reason error) {
 	e.lasting[kind] = reason
 	if changes {
 		e.connector.happened(FailureChange)
+	}
+}
+
+// eventsAreWhole ends each FailureEvent: the client listens to one sentinel, which need not be the one that it has left.
+func (c *Connector) eventsAreWhole() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, e := range c.mu.endpoints {
+		e.reportLocked(FailureEvent, nil)
 	}
 }
 

@@ -20,6 +20,7 @@ type frameScanner struct {
 	size       int64  // the number of values in it, if it is an array
 	text       []byte // the words of an error, the first word of a request, or the whole value; at most maxText
 	keepWord   bool   // reports whether the first word of each value is kept
+	keepWords  bool   // reports whether the further words are kept, too, each with a line end
 	keepWhole  bool   // reports whether the next value is kept whole
 	unreadable bool
 
@@ -97,11 +98,14 @@ func (f *frameScanner) next(b []byte) (rest []byte, ended bool) {
 	return nil, false
 }
 
+// keepsNext reports whether the next word is kept.
+func (f *frameScanner) keepsNext() bool { return f.keepWord && (f.keepWords || len(f.text) == 0) }
+
 // skipStrings skips bulk strings that are inside the current value, are in b as a whole, and are not kept, except for the last
 // one. So it does for the hundreds of arguments of a script over many keys, one byte of each length at a time, what header
 // does for everything.
 func (f *frameScanner) skipStrings(b []byte) []byte {
-	if len(f.line) > 0 || f.keepWhole || f.keepWord && len(f.text) == 0 {
+	if len(f.line) > 0 || f.keepWhole || f.keepsNext() {
 		return b
 	}
 	for f.valuesLeft > 1 && len(b) > 3 && b[0] == '$' {
@@ -133,8 +137,8 @@ func (f *frameScanner) header(line []byte) {
 	switch line[0] {
 	case '+', ':', '_', ',', '#', '(', '-':
 		f.valuesLeft--
-		if first && line[0] == '-' || f.keepWord && len(f.text) == 0 {
-			f.keep(bytes.TrimRight(line[1:], "\r\n"))
+		if first && line[0] == '-' || f.keepsNext() {
+			f.keep(line[1:])
 		}
 	case '$', '=', '!':
 		f.valuesLeft--
@@ -142,7 +146,7 @@ func (f *frameScanner) header(line []byte) {
 			f.unreadable = true
 		} else if n >= 0 {
 			f.bytesLeft = n + 2
-			f.keeping = f.keepWhole || first && line[0] == '!' || f.keepWord && len(f.text) == 0
+			f.keeping = f.keepWhole || first && line[0] == '!' || f.keepsNext()
 		}
 	case '*', '~', '>':
 		f.unreadable = f.unreadable || line[0] == '>' && !first // no message is inside of another value

@@ -229,6 +229,37 @@ func TestAPrimaryThatRefusesTheClientIsNamed(t *testing.T) {
 	}
 }
 
+// An event of a sentinel that has fewer words than the client reads ends its connection, and not the process. It is named in the log, once
+// until there is a whole one. The client goes on to hear events.
+func TestShortEventsOfASentinelEndItsConnection(t *testing.T) {
+	t.Parallel()
+	for _, resp2 := range []bool{false, true} {
+		bubble(t, func(f *fixture) {
+			b := f.behindSentinels(false, resp2)
+			defer func() { _ = b.session.Close(endedContext()) }()
+			for channel, events := range map[string][]string{ // the last one is whole
+				"+sentinel":      {"", "sentinel a s0", "sentinel a s0 1"},
+				"+switch-master": {"", "main a 1 10.0.0.1", "main a 1 10.0.0.1 6379"},
+				"+reboot":        {"", "master", "master main 10.0.0.1", "master main 10.0.0.1 6379"},
+			} {
+				before := len(b.lines.String())
+				for _, event := range events {
+					heard := 0
+					for _, w := range b.sentinels {
+						heard += w.redis.Publish(channel, event)
+					}
+					require.Equal(t, 1, heard, "%s %s", channel, event)
+					b.use()
+				}
+				said := b.lines.String()[before:]
+				begun := len(matching(said, "a sentinel sends what is no event"))
+				require.True(t, begun == 1 || begun == 2, said) // at each sentinel once
+				require.Len(f, matching(said, "sentinels send events again"), begun, said)
+			}
+		})
+	}
+}
+
 // requireSentinels checks that one line for each of two sentinels has both parts.
 func requireSentinels(f *fixture, log, begins, has string) {
 	f.Helper()
