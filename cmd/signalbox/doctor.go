@@ -78,7 +78,7 @@ func (s *serverFlags) diagnose(ctx context.Context) ([]finding, error) {
 	case errors.Is(refused, signalbox.ErrBadOption), errors.Is(refused, signalbox.ErrBadName):
 		return nil, refused
 	}
-	client, err := connect(options)
+	client, err := connect(ctx, options)
 	if err != nil {
 		return nil, cmp.Or(refused, err)
 	}
@@ -86,17 +86,33 @@ func (s *serverFlags) diagnose(ctx context.Context) ([]finding, error) {
 	return newExamination(client, options, cmp.Or(s.prefix, defaultPrefix)).run(ctx, refused), nil
 }
 
-// connect returns a client of the server, also if the server lacks what a session needs.
-func connect(options rueidis.ClientOption) (rueidis.Client, error) {
+// connect returns a client of the server, also if the server lacks what a session needs. The attempts of one that comes too late end
+// with the command.
+func connect(ctx context.Context, options rueidis.ClientOption) (rueidis.Client, error) {
 	signalbox.Tune(&options)
 	options.DisableRetry = true
-	client, err := rueidis.NewClient(options)
-	refusal := new(rueidis.RedisError)
-	if errors.As(err, &refusal) && len(options.InitAddress) == 1 && options.Sentinel.MasterSet == "" {
-		options.ForceSingleClient = true // a proxy that does not know the commands of a cluster
-		client, err = rueidis.NewClient(options)
+	made, failed := make(chan rueidis.Client, 1), make(chan error, 1)
+	go func() {
+		client, err := rueidis.NewClient(options)
+		refusal := new(rueidis.RedisError)
+		if errors.As(err, &refusal) && len(options.InitAddress) == 1 && options.Sentinel.MasterSet == "" {
+			options.ForceSingleClient = true // a proxy that does not know the commands of a cluster
+			client, err = rueidis.NewClient(options)
+		}
+		if err != nil {
+			failed <- err
+		} else {
+			made <- client
+		}
+	}()
+	select {
+	case client := <-made:
+		return client, nil
+	case err := <-failed:
+		return nil, err
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
-	return client, err
 }
 
 // The severities of findings.

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"net"
 	"strconv"
@@ -182,4 +183,16 @@ func TestProbesOfDoctorSayWhyTheyWereRefused(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The client of doctor takes no context: the command ends with its own all the same.
+func TestDoctorDoesNotWaitForASilentServer(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // no connection is accepted
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = listener.Close() })
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = connect(ctx, rueidis.ClientOption{InitAddress: []string{listener.Addr().String()}})
+	require.ErrorIs(t, err, context.Canceled)
 }
