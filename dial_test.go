@@ -148,7 +148,7 @@ func TestDialRefusesABadURLWithoutRepeatingIt(t *testing.T) {
 		require.NotContains(t, err.Error(), "secret")
 		require.NotContains(t, err.Error(), "sec%zzret")
 		if strings.Contains(url, "sec") {
-			require.ErrorContains(t, err, "in a user or a password write %25")
+			require.ErrorContains(t, err, "the zone of an address write %25")
 		}
 		_, sameErr := signalbox.ParseURL(url)
 		require.ErrorIs(t, sameErr, signalbox.ErrBadOption, url)

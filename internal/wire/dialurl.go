@@ -72,8 +72,9 @@ func ParseURL(address string) (rueidis.ClientOption, error) {
 	if err := check(&o, u.Scheme, u.RawQuery, query); err != nil { // first: it names the parameter
 		return rueidis.ClientOption{}, err
 	}
-	if malformed != nil || o.SelectDB < 0 {
-		return refuse("the URL is not of the form redis://[user:password@]host[:port][/db], rediss:// with TLS, or unix:///path" + escapes)
+	if malformed != nil || o.SelectDB < 0 || o.SelectDB > math.MaxInt32 {
+		return refuse("the URL is not of the form redis://[user:password@]host[:port][/db], rediss:// with TLS, or unix:///path; " +
+			"a sentinel is such a host, beside the parameter master_set" + escapes)
 	}
 	o.ForceSingleClient = u.Scheme == "unix" // its dialer reaches no other node: a cluster's are host:port
 	if o.TLSConfig != nil && !query.Has("server_name") {
@@ -121,7 +122,7 @@ func checkHost(u *url.URL) error {
 }
 
 // escapes says how to write what ends a user or a password in a URL.
-const escapes = "; in a user or a password write %25 for a percent sign, %2F for a /, %23 for a #, %3F for a ?, %40 for an @"
+const escapes = "; in a user, a password or the zone of an address write %25 for a percent sign, %2F for a /, %23 for a #, %3F for a ?, %40 for an @"
 
 func refuse(why string) (rueidis.ClientOption, error) {
 	return rueidis.ClientOption{}, fmt.Errorf("%w: %s", errs.ErrBadOption, why)

@@ -8,11 +8,14 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
+	"fmt"
+	"math"
 	"math/big"
 	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -52,6 +55,31 @@ func TestParseReadsEveryPart(t *testing.T) {
 	o, err = ParseURL(" valkey://localhost\r\n")
 	require.NoError(t, err)
 	require.Equal(t, []string{"localhost:6379"}, o.InitAddress)
+}
+
+// What is unusual in a URL arrives as it is meant.
+func TestParseReadsUnusualURLs(t *testing.T) {
+	t.Parallel()
+	type seen struct {
+		addresses, user, password string
+		db                        int
+		tls                       bool
+	}
+	for address, want := range map[string]seen{
+		"REDIS://H:06379": {"[H:06379]", "", "", 0, false},
+		"Valkeys://h/15 ": {"[h:6379]", "", "", 15, true},
+		"redis://[fe80::1%25eth0]?addr=[::2%25e]:7":    {"[[fe80::1%eth0]:6379 [::2%e]:7]", "", "", 0, false},
+		"redis://h?addr=a:1&addr=a:1":                  {"[h:6379 a:1 a:1]", "", "", 0, false},
+		"redis://user@h/2147483647":                    {"[h:6379]", "user", "", math.MaxInt32, false},
+		"redis://us%20er:%25a+%3A%0A%00%C3%A9@h":       {"[h:6379]", "us er", "%a+:\n\x00é", 0, false},
+		"redis://u:a:b@h":                              {"[h:6379]", "u", "a:b", 0, false},
+		"unix://u:p%40@/run/a%20b.sock?db=3":           {"[/run/a b.sock]", "u", "p@", 3, false},
+		"redis://:" + strings.Repeat("a", 9000) + "@h": {"[h:6379]", "", strings.Repeat("a", 9000), 0, false},
+	} {
+		o, err := ParseURL(address)
+		require.NoError(t, err, address)
+		require.Equal(t, want, seen{fmt.Sprint(o.InitAddress), o.Username, o.Password, o.SelectDB, o.TLSConfig != nil}, address)
+	}
 }
 
 // TLS has its own authorities, certificate and name, for the server and for the sentinels.
@@ -123,6 +151,11 @@ func TestParseRefusesWhatItWouldIgnore(t *testing.T) {
 		"redis://h?db=x":                                    "parameter db",
 		"redis://h?db=-1":                                   "parameter db",
 		"redis://h/-1":                                      "[/db]",
+		"redis://h/2147483648":                              "[/db]",
+		"redis+sentinel://h:26379/m":                        "the parameter master_set",
+		"redis-socket:///run/s":                             "unix:///path",
+		"redis://[fe80::1%eth0]":                            "the zone of an address write %25",
+		"rediss://h:0":                                      "host:port",
 		"redis://h?db=":                                     "parameter db",
 		"redis://h?addr=":                                   "parameter addr",
 		"redis://h?addr=two":                                "host:port",

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -138,7 +139,7 @@ func withServerName(config *tls.Config, addr string) *tls.Config {
 		return config
 	}
 	named := config.Clone()
-	named.ServerName = host
+	named.ServerName, _, _ = strings.Cut(host, "%") // no certificate has a zone
 	return named
 }
 

@@ -205,7 +205,7 @@ func TestConnectionsWithoutDeadlinesGetThem(t *testing.T) {
 // A dialer that does TLS by itself gets a configuration that says which name the certificate has to have.
 func TestADialerGetsTheNameOfTheServer(t *testing.T) {
 	t.Parallel()
-	for address, want := range map[string]string{"redis.example:6379": "redis.example", "[::1]:6379": "::1", "/run/redis.sock": ""} {
+	for address, want := range map[string]string{"redis.example:6379": "redis.example", "[::1]:6379": "::1", "[fe80::1%eth0]:1": "fe80::1", "/run/redis.sock": ""} {
 		var got *tls.Config
 		given := &tls.Config{MinVersion: tls.VersionTLS12}
 		dial := wire.GuardedDialer(&rueidis.ClientOption{DialCtxFn: func(_ context.Context, _ string, _ *net.Dialer, config *tls.Config) (net.Conn, error) {
