@@ -10,6 +10,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -173,6 +174,7 @@ type schedulerFleet struct {
 	*testing.T
 
 	server  *redistest.Server
+	all     []*schedulerProcess
 	alive   []*schedulerProcess
 	claimed map[int64]bool // the ticks that were claimed when one of them was killed, or are now
 }
@@ -184,9 +186,10 @@ func startFleet(t *testing.T, n int) *schedulerFleet {
 	t.Cleanup(readers.Wait) // after the children have ended
 	for range n {
 		p := &schedulerProcess{Process: redistest.Child(t, "scheduler", serverEnv+"="+f.server.URL()), seen: make(map[int64]bool)}
-		f.alive = append(f.alive, p)
+		f.all = append(f.all, p)
 		readers.Go(p.read)
 	}
+	f.alive = slices.Clone(f.all)
 	return f
 }
 
@@ -205,18 +208,24 @@ func (f *schedulerFleet) keys(suffix string) map[int64]bool {
 	return ticks
 }
 
-// awaitStored waits until the ends of n ticks are stored, and those of all ticks that are known to be claimed.
+// awaitStored waits until the ends of n ticks are stored, and those of all ticks that are known to be claimed: except for as many as
+// requests failed, since a scheduler that hears nothing of a tick for half a period gives its claim back.
 func (f *schedulerFleet) awaitStored(n int) {
 	f.Helper()
 	maps.Copy(f.claimed, f.keys(":lock"))
 	redistest.AwaitFor(f, time.Minute, "the ends of ticks", func() bool {
-		stored := f.stored()
+		stored, unstored := f.stored(), 0
 		for tick := range f.claimed {
 			if !stored[tick] {
-				return false
+				unstored++
 			}
 		}
-		return len(stored) >= n
+		for _, p := range f.all {
+			p.mu.Lock()
+			unstored -= p.failed
+			p.mu.Unlock()
+		}
+		return len(stored) >= n && unstored <= 0
 	})
 }
 

@@ -55,9 +55,7 @@ func (r *Runner) isClusterPrimary(ctx context.Context) bool {
 	if last := r.clusterCheck.last.Load(); last != nil && now-last.at < checkedFor {
 		return last.primary
 	}
-	ctx, cancel := errs.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	said, err := r.sendHello(ctx)
+	said, err := r.sendHello(ctx) // within the time of the call
 	if err != nil && !IsReplyError(err) {
 		return false // the next call asks again
 	}

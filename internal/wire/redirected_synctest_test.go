@@ -105,8 +105,8 @@ func TestProbeRefusedForAnotherReasonIsRepeatedSoon(t *testing.T) {
 	})
 }
 
-// P10: Dial refuses a node of a cluster for a client of one server, also if the first names that it uses are at that node. A
-// cluster of one node is one server.
+// P10: Dial refuses a node of a cluster for a client of one server, also if the first names that it uses are at that node, and
+// if the node is slow. A cluster of one node is one server.
 func TestDialRefusesANodeOfAClusterAsOneServer(t *testing.T) {
 	t.Parallel()
 	const info = "role:master\r\ncluster_enabled:1\r\n"
@@ -118,6 +118,9 @@ func TestDialRefusesANodeOfAClusterAsOneServer(t *testing.T) {
 				case strings.Contains(request, "EVAL"):
 					return "*5\r\n:1\r\n$16\r\n1700000000000000\r\n$0\r\n\r\n$0\r\n\r\n:1\r\n"
 				case strings.Contains(request, "HELLO"):
+					if strings.HasPrefix(request, "*1") { // not the one with which the client begins
+						time.Sleep(1500 * time.Millisecond)
+					}
 					return strings.Replace(greeting, "$10\r\nstandalone", "$7\r\ncluster", 1)
 				case strings.Contains(request, "INFO"):
 					return fmt.Sprintf("$%d\r\n%s\r\n", len(info), info)

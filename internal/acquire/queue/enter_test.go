@@ -23,7 +23,8 @@ import (
 func TestFreeLockCostsOneScriptAndNoSubscription(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	u := f.proxied()
+	f.proxy.SetMatch(redistest.Commands("EVALSHA", "EVAL", "SUBSCRIBE", "SSUBSCRIBE")) // and not what the client sends by itself after a while
+	u := f.join(f.proxy, nil, steady)
 	for name, take := range map[string]func() (*Attempt, error){
 		"Take": func() (*Attempt, error) { return u.q.Take(t.Context(), lockRequest) },
 		"Try":  func() (*Attempt, error) { return u.q.try(t.Context(), lockRequest) },
