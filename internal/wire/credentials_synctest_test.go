@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -138,4 +139,77 @@ func TestTheSecondConnectionHasTheCredentialsOfNow(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A function may return another user at each call, and anything that a server may have: blanks, line ends, zero bytes, 120,000 bytes, no
+// password, nothing. What a connection sends is what one call returned, as it is, and the server's refusal of it is named without it.
+func TestCredentialsAreSentAsTheyAre(t *testing.T) {
+	t.Parallel()
+	all := []rueidis.AuthCredentials{
+		{Username: "one", Password: "S3cretPassw0rd"}, {Username: "two", Password: "S3cret with blanks "}, {Password: "S3cretAlone"},
+		{Username: "us er\r\n\x00", Password: "S3cret\r\n+OK\r\n\x00"}, {Username: "three"}, {Username: "AUTH", Password: "HELLO"},
+		{Username: "four", Password: strings.Repeat("S3cret", 20000)}, {},
+	}
+	want := make(map[string]bool)
+	for _, c := range all {
+		user := c.Username
+		if user == "" && c.Password != "" {
+			user = "default"
+		}
+		want[fmt.Sprintf("$%d\r\n%s\r\n$%d\r\n%s\r\n", len(user), user, len(c.Password), c.Password)] = true
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		calls, refuses, sent := 0, false, make(map[string]bool)
+		f := &fakeServer{reply: func(request string) string {
+			mu.Lock()
+			defer mu.Unlock()
+			_, hello, isHello := strings.Cut(request, "HELLO\r\n$1\r\n3\r\n")
+			if isHello {
+				_, auth, _ := strings.Cut(hello, "AUTH\r\n")
+				for of := range want {
+					if strings.HasPrefix(auth, of) {
+						sent[of] = true
+					}
+				}
+				if auth == "" {
+					sent["$0\r\n\r\n$0\r\n\r\n"] = true
+				}
+				if refuses {
+					return fmt.Sprintf("-WRONGPASS of: %q\r\n", hello)
+				}
+			}
+			return welcomes(request)
+		}}
+		client := f.client(t, func(o *rueidis.ClientOption) {
+			o.AuthCredentialsFn = func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				calls++
+				return all[calls%len(all)], nil
+			}
+		})
+		defer client.Close()
+		r := wire.NewRunner(client)
+		for range 1200 { // connections are replaced by their age
+			_, err := r.Run(t.Context(), hello("key"))
+			require.NoError(t, err)
+			time.Sleep(100 * time.Millisecond)
+		}
+		mu.Lock()
+		require.Equal(t, want, sent)
+		refuses = true
+		mu.Unlock()
+		for range 1200 {
+			_, _ = r.Run(t.Context(), hello("key"))
+			time.Sleep(100 * time.Millisecond)
+			found, _ := wire.Failures(client)
+			for _, err := range found {
+				require.ErrorContains(t, err, "WRONGPASS")
+				require.NotContains(t, err.Error(), "S3cret")
+			}
+		}
+		found, _ := wire.Failures(client)
+		require.NotEmpty(t, found)
+	})
 }
