@@ -268,18 +268,27 @@ func TestCloseClosesTheClientThatItDialled(t *testing.T) {
 func TestCloseCallsWhatWithOnCloseNames(t *testing.T) {
 	t.Parallel()
 	var calls [2]atomic.Int32
-	second := make(chan struct{})
+	var s *signalbox.Session
+	second, closed := make(chan struct{}), make(chan error, 2)
 	options := []signalbox.SessionOption{signalbox.WithLogger(slog.New(slog.DiscardHandler))}
 	for _, f := range []func(){
 		func() { calls[0].Add(1); <-second }, func() { panic("at the disco") }, runtime.Goexit, nil, func() { calls[1].Add(1); close(second) },
+		func() { // the session is of no use any more, and Close in it ends with its context
+			_, err := reentrant.New(s, "a").TryLock(t.Context())
+			closed <- err
+			closed <- s.Close(locktest.Ended())
+		},
 	} {
 		options = append(options, signalbox.WithOnClose(f))
 	}
-	s, err := signalbox.Dial(t.Context(), redistest.Start(t).URL(), options...)
+	var err error
+	s, err = signalbox.Dial(t.Context(), redistest.Start(t).URL(), options...)
 	require.NoError(t, err)
 	require.Zero(t, calls[0].Load()+calls[1].Load())
 	require.NoError(t, s.Close(t.Context()))
 	require.NoError(t, s.Close(t.Context()))
 	redistest.Receive(t, "the call of the second", second)
+	require.ErrorIs(t, redistest.Receive(t, "a lock of the closed session", closed), signalbox.ErrClosed)
+	require.ErrorIs(t, redistest.Receive(t, "a Close of it", closed), context.Canceled)
 	require.Equal(t, [2]int32{1, 1}, [2]int32{calls[0].Load(), calls[1].Load()})
 }

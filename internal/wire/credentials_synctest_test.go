@@ -146,9 +146,14 @@ func TestTheSecondConnectionHasTheCredentialsOfNow(t *testing.T) {
 func TestCredentialsAreSentAsTheyAre(t *testing.T) {
 	t.Parallel()
 	all := []rueidis.AuthCredentials{
-		{Username: "one", Password: "S3cretPassw0rd"}, {Username: "two", Password: "S3cret with blanks "}, {Password: "S3cretAlone"},
-		{Username: "us er\r\n\x00", Password: "S3cret\r\n+OK\r\n\x00"}, {Username: "three"}, {Username: "AUTH", Password: "HELLO"},
-		{Username: "four", Password: strings.Repeat("S3cret", 20000)}, {},
+		{Username: "one", Password: "S3cretPassw0rd"},
+		{Username: "two", Password: "S3cret with blanks "},
+		{Password: "S3cretAlone"},
+		{Username: "us er\r\n\x00", Password: "S3cret\r\n+OK\r\n\x00"},
+		{Username: "three"},
+		{Username: "AUTH", Password: "HELLO"},
+		{Username: "four", Password: strings.Repeat("S3cret", 20000)},
+		{},
 	}
 	want := make(map[string]bool)
 	for _, c := range all {
