@@ -266,6 +266,7 @@ func (c *conn) unblockWritesLocked() {
 // end closes the connection, for a reason that Read and Write return.
 func (c *conn) end(why error) {
 	c.mu.Lock()
+	alone := c.mu.endErr == nil && c.sentinel && c.mu.subscribed && c.speaksRESP2Locked()
 	if c.mu.endErr == nil {
 		c.mu.endErr = why
 	}
@@ -274,7 +275,6 @@ func (c *conn) end(why error) {
 		c.mu.timer.Stop()
 	}
 	c.countEndLocked()
-	alone := c.sentinel && c.mu.subscribed && c.speaksRESP2Locked()
 	c.mu.Unlock()
 	if alone {
 		c.endpoint.endOthers(c, why)

@@ -3,6 +3,7 @@
 package wire
 
 import (
+	"net"
 	"strings"
 	"testing"
 
@@ -111,5 +112,26 @@ func TestRedirectionToItselfIsRecognised(t *testing.T) {
 		"node1.example:7001": false, "10.0.0.2:7000": false, "node2.example:7000": false, ":7001": false,
 	} {
 		require.Equal(t, here, p.isAt(to, remote), to)
+	}
+}
+
+// Two connections with subscriptions to one sentinel, of which each ends the other, end once.
+func TestSubscriptionsInRESP2EndTogether(t *testing.T) {
+	t.Parallel()
+	e := NewConnector(nil, ConnectorOptions{Sentinels: true}).endpoint("s0:1")
+	conns := make([]*conn, 2)
+	for i := range conns {
+		near, far := net.Pipe()
+		defer func() { _ = far.Close() }()
+		conns[i] = newConn(near, e, dialSettings{sentinel: true}, nil)
+		e.add(conns[i])
+		conns[i].mu.Lock()
+		conns[i].mu.subscribed = true
+		conns[i].mu.greeting.noteWritten([]byte("*2\r\n$5\r\nHELLO\r\n$1\r\n2\r\n"))
+		conns[i].mu.Unlock()
+	}
+	conns[0].end(errNoReply)
+	for _, c := range conns {
+		require.True(t, c.closed.Load())
 	}
 }

@@ -248,12 +248,12 @@ func TestShortEventsOfASentinelEndItsConnection(t *testing.T) {
 					for _, w := range b.sentinels {
 						heard += w.redis.Publish(channel, event)
 					}
-					require.Equal(t, 1, heard, "%s %s", channel, event)
+					require.Positive(f, heard, "%s %s", channel, event)
 					b.use()
 				}
 				said := b.lines.String()[before:]
 				begun := len(matching(said, "a sentinel sends what is no event"))
-				require.True(t, begun == 1 || begun == 2, said) // at each sentinel once
+				require.True(f, begun == 1 || begun == 2, said) // at each sentinel once
 				require.Len(f, matching(said, "sentinels send events again"), begun, said)
 			}
 		})
