@@ -52,7 +52,7 @@ func TestEveryWorkReportsEveryImplementation(t *testing.T) { //nolint:parallelte
 	require.NoError(t, flag.Set("test.benchtime", "10ms")) // of testing.Benchmark
 	t.Cleanup(func() { _ = flag.Set("test.benchtime", benchTime) })
 	b := &bench{server: redistest.Start(t), scale: tiny(), chosen: implementations()}
-	rows := map[string]int{"uncontended": 6, "uncontended-kinds": 3, "enter-again": 2, "several": 4, "handoff": 6, "held": 2, "queued": 2, "latch": 2, "quorum": 4, "permits-out": 2, "read": 3, "grid": 12, "restart": 4, "read-release": 2, "drain": 1, "shards": 1}
+	rows := map[string]int{"uncontended": 6, "instructions": 6, "uncontended-kinds": 3, "enter-again": 2, "several": 4, "handoff": 6, "held": 2, "queued": 2, "latch": 2, "quorum": 4, "permits-out": 2, "read": 3, "grid": 12, "restart": 4, "read-release": 2, "drain": 1, "shards": 1}
 	for _, w := range works() { //nolint:paralleltest // see above
 		t.Run(w.name, func(t *testing.T) {
 			if why, is := slow()[w.name]; is {
