@@ -11,6 +11,7 @@
 //	cron        how does a job run once, though several processes have a timer for it?
 //	leader      how does one process of a service lead?
 //	http        what does a handler reply while another request holds the lock?
+//	idempotency how is a request that is sent twice done once?
 //	workers     how is a pool bounded over all processes, and how does it stop?
 //	fencing     how does an SQL database refuse a late writer?
 //	cache       how is a cache filled by one caller of many?

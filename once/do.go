@@ -3,6 +3,7 @@
 package once
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,14 +28,8 @@ type callResult struct {
 func storedResult(stored string) callResult { return callResult{value: []byte(stored)} }
 
 func (o *Once) do(ctx context.Context, fn Func) (callResult, error) {
-	if err := o.root().Ready(ctx); err != nil {
+	if err := o.mayRun(ctx, fn); err != nil {
 		return callResult{}, err
-	}
-	if fn == nil {
-		return callResult{}, acquire.ErrNoFunc
-	}
-	if o.runsIn(ctx) {
-		return callResult{}, fmt.Errorf("%w: by the function that makes this call", errs.ErrHeld)
 	}
 	for {
 		found, err := o.fetchOutcome(ctx)
@@ -49,6 +44,66 @@ func (o *Once) do(ctx context.Context, fn Func) (callResult, error) {
 			return r, err
 		}
 	}
+}
+
+// mayRun returns why a call with these arguments can run no function.
+func (o *Once) mayRun(ctx context.Context, fn Func) error {
+	switch err := o.root().Ready(ctx); {
+	case err != nil:
+		return err
+	case fn == nil:
+		return acquire.ErrNoFunc
+	case o.runsIn(ctx):
+		return fmt.Errorf("%w: by the function that makes this call", errs.ErrHeld)
+	}
+	return nil
+}
+
+// tryDo is do without a wait for another call, or for a server that is away. Who has the turn or the claim may only be about to find
+// a stored outcome. So the outcome is read once more.
+func (o *Once) tryDo(ctx context.Context, fn Func) (callResult, error) {
+	if err := o.mayRun(ctx, fn); err != nil {
+		return callResult{}, err
+	}
+	if found, err := o.readOutcome(ctx); err != nil || found.stored {
+		return storedResult(found.value), err
+	}
+	f, _ := o.registry.join(o.outcomeKey)
+	defer o.registry.leave(f)
+	e, err := o.tryToExecute(ctx, f, fn)
+	if e != nil {
+		return e.wait(ctx)
+	}
+	if errors.Is(err, errs.ErrHeld) {
+		if found, readErr := o.readOutcome(ctx); readErr != nil || found.stored {
+			return storedResult(found.value), readErr
+		}
+	}
+	return callResult{}, err
+}
+
+// tryToExecute runs fn if no other call has the turn or the claim, and no outcome was stored meanwhile; else the error is
+// errs.ErrHeld.
+func (o *Once) tryToExecute(ctx context.Context, f *flight, fn Func) (e *execution, err error) {
+	select {
+	case f.turn <- struct{}{}:
+	default:
+		return nil, errs.ErrHeld
+	}
+	defer func() {
+		if e == nil {
+			f.endTurn()
+		}
+	}()
+	lease, err := o.claim.TryLock(hold.WithoutLeases(ctx))
+	if err != nil {
+		return nil, acquire.WithoutOp(err)
+	}
+	if found, err := o.readOutcome(ctx); err != nil || found.stored {
+		o.releaseClaim(lease)
+		return nil, cmp.Or(err, errs.ErrHeld) // the outcome is read once more
+	}
+	return o.execute(ctx, f, lease, fn), nil
 }
 
 // joinFlight waits with the other calls of the session for an outcome, and leads if it is this call's

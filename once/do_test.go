@@ -249,3 +249,41 @@ func TestOutcomesInAnotherDatabaseKeepTheQueuesOrder(t *testing.T) {
 	requireRan(t, "x", receive(t, first))
 	require.NoError(t, locktest.MustHave(t, second).Unlock())
 }
+
+// P1: TryDo waits for no other call. Whoever has the key, it says so at once, and it returns an outcome if there is one.
+func TestTryDoWaitsForNoOtherCall(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	one, other := session(t, server), session(t, server)
+	try := func(s *signalbox.Session, fn once.Func) got {
+		value, ran, err := once.New(s, "a").TryDo(t.Context(), fn)
+		return got{string(value), value == nil, ran, err}
+	}
+	failed := errors.New("broken")
+	require.Equal(t, got{isNil: true, ran: true, err: failed}, try(one, fails(failed)))
+	_, err := once.New(one, "a").Holder(t.Context())
+	require.ErrorIs(t, err, signalbox.ErrNotHeld)
+
+	g := newGate("x")
+	running := later(t.Context(), once.New(one, "a"), g.run)
+	lease := redistest.Receive(t, "the run", g.begun)
+	for _, s := range []*signalbox.Session{one, other} {
+		require.ErrorIs(t, try(s, never(t)).err, signalbox.ErrHeld)
+		holder, err := once.New(s, "a").Holder(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, lease.Token(), holder.Token)
+	}
+	close(g.open)
+	requireRan(t, "x", receive(t, running))
+	for _, s := range []*signalbox.Session{one, other} {
+		requireStored(t, "x", try(s, never(t)))
+		require.Zero(t, once.Flights(s))
+	}
+	require.NoError(t, once.New(one, "a").Forget(t.Context()))
+	requireRan(t, "y", try(other, func(ctx context.Context, _ signalbox.Lease) ([]byte, error) {
+		_, _, err := once.New(other, "a").TryDo(ctx, never(t))
+		require.ErrorIs(t, err, signalbox.ErrHeld)
+		return []byte("y"), nil
+	}))
+	locktest.RequireEnds(t, server)
+}

@@ -120,6 +120,25 @@ func (o *Once) Do(ctx context.Context, fn Func) (value []byte, ran bool, err err
 	return r.value, r.ran, o.explain("do", r, err)
 }
 
+// TryDo is Do for a caller that does not wait for others: it returns ErrHeld at once if another call runs its function, or is about
+// to, in any process. If it runs fn it waits for that until ctx ends, as Do does. While the server is away it fails as TryLock does. One
+// round trip if an outcome is stored, three if another call runs, four and the release if fn runs.
+//
+// A handler of HTTP answers ErrHeld with 409 Conflict, so that the client comes again.
+func (o *Once) TryDo(ctx context.Context, fn Func) (value []byte, ran bool, err error) {
+	r, err := o.tryDo(ctx, fn)
+	return r.value, r.ran, o.explain("try do", r, err)
+}
+
+// Holder returns who runs the function of the key, or is about to, as the server knows it, or ErrNotHeld. One round trip, without a
+// second try.
+func (o *Once) Holder(ctx context.Context) (signalbox.Holder, error) {
+	if err := o.root().CheckArgs(); err != nil {
+		return signalbox.Holder{}, o.root().Explain("holder", err)
+	}
+	return o.claim.Holder(ctx)
+}
+
 // Get returns the stored outcome, and whether there is one. It waits for a server that is away, and
 // for nothing else. One round trip.
 func (o *Once) Get(ctx context.Context) (value []byte, stored bool, err error) {

@@ -28,18 +28,23 @@ func foreign() error { return fmt.Errorf("%w: the key is not an outcome's", errs
 
 // fetchOutcome asks for the outcome until the server replies, or ctx ends.
 func (o *Once) fetchOutcome(ctx context.Context) (found storedOutcome, err error) {
-	err = o.repeatUntilReply(ctx, func() error {
-		reply, err := o.base.Session.Runner.Run(ctx, wire.Call{Script: scripts.OnceRead, Keys: []string{o.outcomeKey}})
-		switch {
-		case err != nil:
-			return err
-		case reply.Code() == wire.Foreign:
-			return foreign()
-		}
-		found = storedOutcome{stored: reply.Code() == wire.Done, stamp: reply.Text(1), value: reply.Text(2)}
-		return nil
+	err = o.repeatUntilReply(ctx, func() (err error) {
+		found, err = o.readOutcome(ctx)
+		return err
 	})
 	return found, err
+}
+
+// readOutcome asks for the outcome once.
+func (o *Once) readOutcome(ctx context.Context) (storedOutcome, error) {
+	reply, err := o.base.Session.Runner.Run(ctx, wire.Call{Script: scripts.OnceRead, Keys: []string{o.outcomeKey}})
+	switch {
+	case err != nil:
+		return storedOutcome{}, err
+	case reply.Code() == wire.Foreign:
+		return storedOutcome{}, foreign()
+	}
+	return storedOutcome{stored: reply.Code() == wire.Done, stamp: reply.Text(1), value: reply.Text(2)}, nil
 }
 
 // forget deletes the outcome that it finds.

@@ -41,6 +41,18 @@ func onces() []testedCall {
 		{name: "once.Once.Do", class: waits, holds: heldBy(newFair), ready: func(c *callFixture) preparedCall {
 			return func(ctx context.Context) error { return doUnderFault(ctx, newOnce(c), func() {}) }
 		}},
+		{name: "once.Once.TryDo", class: tries, holds: heldBy(newFair), ready: func(c *callFixture) preparedCall {
+			return func(ctx context.Context) error {
+				_, _, err := newOnce(c).TryDo(ctx, func(context.Context, signalbox.Lease) ([]byte, error) { return nil, nil })
+				return err
+			}
+		}},
+		{name: "once.Once.Holder", class: requests, holds: heldBy(newFair), free: "ErrNotHeld", ready: func(c *callFixture) preparedCall {
+			return func(ctx context.Context) error {
+				_, err := newOnce(c).Holder(ctx)
+				return err
+			}
+		}},
 		{name: "once.Once.Do while fn runs", class: stores, inside: true, ready: func(c *callFixture) preparedCall {
 			return func(ctx context.Context) error { return doUnderFault(ctx, newOnce(c), c.causeFault) }
 		}},
