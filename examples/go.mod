@@ -3,11 +3,11 @@ module github.com/signalbox-go/signalbox/examples
 go 1.25.0
 
 require (
-	github.com/alicebob/miniredis/v2 v2.40.0
 	github.com/redis/go-redis/v9 v9.22.0
 	github.com/redis/rueidis v1.0.79
 	github.com/signalbox-go/signalbox v0.0.0
 	github.com/signalbox-go/signalbox/goredis v0.0.0
+	github.com/signalbox-go/signalbox/signalboxtest v0.0.0
 	github.com/signalbox-go/signalbox/valkeygo v0.0.0
 	github.com/stretchr/testify v1.12.1
 	github.com/valkey-io/valkey-go v1.0.79
@@ -16,6 +16,7 @@ require (
 )
 
 require (
+	github.com/alicebob/miniredis/v2 v2.40.0 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/dustin/go-humanize v1.0.1 // indirect
 	github.com/google/uuid v1.6.0 // indirect
@@ -35,5 +36,6 @@ require (
 replace (
 	github.com/signalbox-go/signalbox => ../
 	github.com/signalbox-go/signalbox/goredis => ../goredis
+	github.com/signalbox-go/signalbox/signalboxtest => ../signalboxtest
 	github.com/signalbox-go/signalbox/valkeygo => ../valkeygo
 )

@@ -8,6 +8,7 @@ require (
 	github.com/redis/rueidis v1.0.79
 	github.com/signalbox-go/signalbox v0.0.0
 	github.com/signalbox-go/signalbox/otel v0.0.0
+	github.com/signalbox-go/signalbox/signalboxtest v0.0.0
 	github.com/stretchr/testify v1.12.1
 	go.opentelemetry.io/otel/exporters/prometheus v0.66.0
 	go.opentelemetry.io/otel/sdk/metric v1.44.0
@@ -43,5 +44,6 @@ replace (
 	github.com/signalbox-go/signalbox/examples => ../
 	github.com/signalbox-go/signalbox/goredis => ../../goredis
 	github.com/signalbox-go/signalbox/otel => ../../otel
+	github.com/signalbox-go/signalbox/signalboxtest => ../../signalboxtest
 	github.com/signalbox-go/signalbox/valkeygo => ../../valkeygo
 )

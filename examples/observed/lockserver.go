@@ -6,17 +6,17 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/rueidis"
 
 	"github.com/signalbox-go/signalbox/examples/internal/demo"
+	"github.com/signalbox-go/signalbox/signalboxtest/memory"
 )
 
 // lockServer is the server of the locks: the embedded one, or a real one.
 type lockServer struct {
 	greeting string
 	option   rueidis.ClientOption
-	embedded *miniredis.Miniredis // nil with a real server
+	embedded *memory.Server // nil with a real server
 }
 
 func openLockServer() (*lockServer, error) {
@@ -27,16 +27,16 @@ func openLockServer() (*lockServer, error) {
 		}
 		return &lockServer{greeting: demo.GreetingReal, option: option}, nil
 	}
-	embedded, err := demo.StartEmbedded()
+	embedded, err := memory.Start()
 	if err != nil {
 		return nil, err
 	}
-	return &lockServer{
-		greeting: demo.GreetingEmbedded,
-		// The embedded server knows no client-side caching, and in RESP3 no command beside a subscription.
-		option:   rueidis.ClientOption{InitAddress: []string{embedded.Addr()}, ForceSingleClient: true, AlwaysRESP2: true},
-		embedded: embedded,
-	}, nil
+	option, err := rueidis.ParseURL(embedded.URL())
+	if err != nil {
+		return nil, err
+	}
+	option.ForceSingleClient = true // it knows no client-side caching
+	return &lockServer{greeting: demo.GreetingEmbedded, option: option, embedded: embedded}, nil
 }
 
 func (l *lockServer) close() {

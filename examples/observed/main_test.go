@@ -87,9 +87,8 @@ func live(t *testing.T, s *service, here *lockServer) {
 
 	unconfirmed, err := reentrant.New(s.session, "unconfirmed", signalbox.WithFirstLease(time.Minute)).Lock(t.Context())
 	require.NoError(t, err)
-	here.embedded.SetError("LOADING the dataset is in memory soon")
+	here.embedded.Close()
 	require.ErrorIs(t, unconfirmed.Unlock(), signalbox.ErrUnconfirmed)
-	here.embedded.SetError("")
 }
 
 func scrape(t *testing.T, s *service) string {

@@ -10,10 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-	"github.com/alicebob/miniredis/v2/server"
-
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/signalboxtest/memory"
 )
 
 // ServerVariable names a real server by its URL.
@@ -58,38 +56,11 @@ func withServer(ctx context.Context, run func(ctx context.Context, url string) e
 		fmt.Println(GreetingReal)
 		return run(ctx, url)
 	}
-	embedded, err := StartEmbedded()
+	embedded, err := memory.Start()
 	if err != nil {
 		return err
 	}
 	defer embedded.Close()
 	fmt.Println(GreetingEmbedded)
-	// In RESP3 the embedded server refuses commands on a connection that has subscriptions.
-	return run(ctx, "redis://"+embedded.Addr()+"?protocol=2")
-}
-
-// StartEmbedded starts a server in memory. As on a real server, keys expire by the clock, and none expires while a script runs.
-func StartEmbedded() (*miniredis.Miniredis, error) {
-	embedded, err := miniredis.Run()
-	if err != nil {
-		return nil, fmt.Errorf("start the embedded server: %w", err)
-	}
-	embedded.ClockTTL(true)
-	embedded.Server().SetPreHook(func(peer *server.Peer, command string, _ ...string) bool {
-		if embedded.TryLock() { // a script, which holds the lock, does not call this command
-			embedded.Unlock()
-			embedded.SetTime(time.Now())
-		}
-		return isNoCluster(peer, command)
-	})
-	return embedded, nil
-}
-
-// isNoCluster replies to CLUSTER as a single server does. The embedded one would report a cluster of one node.
-func isNoCluster(peer *server.Peer, command string) bool {
-	if command != "CLUSTER" {
-		return false
-	}
-	peer.WriteError("ERR This instance has cluster support disabled")
-	return true
+	return run(ctx, embedded.URL())
 }
