@@ -4,6 +4,7 @@ package memory_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -70,5 +71,9 @@ func Example() {
 		panic(err)
 	}
 	defer session.Close(context.Background())
-	_ = reentrant.New(session, "order/42").Do(context.Background(), func(context.Context, signalbox.Lease) error { return nil })
+	_ = reentrant.New(session, "order/42").Do(context.Background(), func(context.Context, signalbox.Lease) error {
+		fmt.Println("held")
+		return nil
+	})
+	// Output: held
 }
