@@ -65,7 +65,7 @@ func (o *Once) tryDo(ctx context.Context, fn Func) (callResult, error) {
 	if err := o.mayRun(ctx, fn); err != nil {
 		return callResult{}, err
 	}
-	if found, err := o.readOutcome(ctx); err != nil || found.stored {
+	if found, err := o.tryRead(ctx); err != nil || found.stored {
 		return storedResult(found.value), err
 	}
 	f, _ := o.registry.join(o.outcomeKey)
@@ -75,11 +75,19 @@ func (o *Once) tryDo(ctx context.Context, fn Func) (callResult, error) {
 		return e.wait(ctx)
 	}
 	if errors.Is(err, errs.ErrHeld) {
-		if found, readErr := o.readOutcome(ctx); readErr != nil || found.stored {
+		if found, readErr := o.tryRead(ctx); readErr != nil || found.stored {
 			return storedResult(found.value), readErr
 		}
 	}
 	return callResult{}, err
+}
+
+// tryRead asks for the outcome once.
+func (o *Once) tryRead(ctx context.Context) (found storedOutcome, err error) {
+	if found, err = o.readOutcome(ctx); err != nil && ctx.Err() != nil {
+		err = errs.Ended(ctx)
+	}
+	return found, err
 }
 
 // tryToExecute runs fn if no other call has the turn or the claim, and no outcome was stored meanwhile; else the error is
@@ -99,7 +107,7 @@ func (o *Once) tryToExecute(ctx context.Context, f *flight, fn Func) (e *executi
 	if err != nil {
 		return nil, acquire.WithoutOp(err)
 	}
-	if found, err := o.readOutcome(ctx); err != nil || found.stored {
+	if found, err := o.tryRead(ctx); err != nil || found.stored {
 		o.releaseClaim(lease)
 		return nil, cmp.Or(err, errs.ErrHeld) // the outcome is read once more
 	}
