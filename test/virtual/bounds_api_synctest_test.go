@@ -31,7 +31,7 @@ var boundsElsewhere = map[string]string{
 }
 
 // apiLine matches a line of the list of the API: package, sort and the rest.
-var apiLine = regexp.MustCompile(`^signalbox(?:/(\w+))?: (\w+) (.*)$`)
+var apiLine = regexp.MustCompile(`^signalbox(?:/(?:\w+/)*(\w+))?: (\w+) (.*)$`)
 
 // api is what the list of the API says of numbers.
 type api struct {
