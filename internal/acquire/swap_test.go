@@ -86,22 +86,6 @@ func TestSwapKeepsTheEnd(t *testing.T) {
 	}
 }
 
-// P5: a swap whose reply is lost is repeated while the old hold lasts.
-func TestSwapWithLostReplyCountsOnce(t *testing.T) {
-	redistest.Slow(t, "a request of unknown outcome stays open for three seconds")
-	t.Parallel()
-	p := newServer(t)
-	u := p.newUser()
-	old := u.acquireAll()
-	struck := p.proxy.Arm(redistest.Fault{Kind: redistest.CutAfterRequest})
-	lease, err := u.swap(old)
-	require.NoError(t, err)
-	require.True(t, struck.HasFired())
-	require.Equal(t, 1, p.holds())
-	require.NoError(t, lease.Unlock())
-	u.awaitIdle()
-}
-
 // P2, P4: if the server no longer has the hold, or does not reply while it lasts, no hold is kept and none is
 // left. The holder gets a loss.
 func TestFailedSwapIsALossAndLeavesNothing(t *testing.T) {

@@ -89,18 +89,6 @@ func TestEnter_OnlyAttempt_IsShort(t *testing.T) {
 	f.awaitNothingLeft(u, other)
 }
 
-// P3: a release of a hold of which the first token alone was used leaves its stamp as the floor, so that the stamps of a lock that
-// is acquired again and again do not run ahead of the clock.
-func TestRelease_FirstToken_LeavesItsStamp(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	u := f.direct()
-	a := u.acquire()
-	_, err := a.Release(t.Context(), a.Grant().Stamp, lease)
-	require.NoError(t, err)
-	require.Equal(t, "sb1-"+a.Grant().Stamp.Text(), f.server.MustDo(t, "GET", u.q.keys.Holder))
-}
-
 // P6: a waiter that came since the grant has marked the key. The short release finds the mark, and the leave that follows
 // hands the lock over.
 func TestRelease_WaiterCame_IsFollowedByTheLeave(t *testing.T) {

@@ -13,7 +13,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // P7: polls of one session fall on common instants, each within a pause of the last one.
@@ -77,24 +76,6 @@ func TestHeartbeatsGoTogether(t *testing.T) {
 	require.True(t, u.session.Runner.CertainlySpansSlots(f.Context()))
 	require.Equal(t, []int{maxHeartbeats, maxHeartbeats, 1}, sizes(f.Context()))
 	require.Empty(t, u.groupHeartbeats(f.Context(), nil))
-}
-
-// P6: a waiter whose ticket and message are lost, while heartbeats replace polls, has the lock when the
-// holder releases it.
-func TestWaiterBesideALongHoldFindsALostTicket(t *testing.T) {
-	redistest.Slow(t, "a waiter sends a heartbeat a second")
-	t.Parallel()
-	f := newFixture(t)
-	f.match(scripts.LockHeartbeat)
-	holder, u := f.direct(), f.join(f.proxy, nil, steady)
-	a := holder.acquire()
-	waiting := u.startWaiting(t.Context(), 1)
-	u.awaitSubscription()
-	await(t, "a heartbeat", func() bool { return f.proxy.Replies() > 0 })
-	f.server.MustDo(t, "DEL", u.q.keys.All[1])
-	holder.release(a)
-	u.release(within(t, "the lock", waiting).mustHave(t))
-	f.awaitNothingLeft(holder, u)
 }
 
 // P6: while the slot moves, the heartbeat of a waiter is refused, and its poll does.

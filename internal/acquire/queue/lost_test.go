@@ -4,7 +4,6 @@ package queue
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -14,123 +13,9 @@ import (
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
-
-// P6, states: waiting, and a poll finds what no message reported.
-func TestPollFindsTheGrantOfALostMessage(t *testing.T) {
-	redistest.Slow(t, "a waiter that no message reaches polls after a second")
-	t.Parallel()
-	f := newFixture(t)
-	holder, u := f.direct(), f.proxied()
-	held := holder.acquire()
-	waiting := u.startWaiting(t.Context(), 1)
-	u.awaitSubscription()
-	f.proxy.DropPushes(true)
-	holder.release(held)
-	a := within(t, "the lock", waiting).mustHave(t)
-	await(t, "the message that vanished", func() bool { return f.proxy.DroppedPushes() > 0 })
-	require.Equal(t, pollsPerLife*dispatch.PollInterval, a.Grant().Life)
-	u.release(a)
-	f.awaitNothingLeft(holder, u)
-}
-
-// P6: messages before a subscription was confirmed are lost, so all waiters poll.
-func TestSubscriptionIsFollowedByAPoll(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	holder, u := f.direct(), f.proxied()
-	held := holder.acquire()
-	waiting := u.startWaiting(t.Context(), 1)
-	u.awaitSubscription()
-	f.matchPolls()
-	await(t, "a poll long before the next one is due", func() bool { // each poll is forced right after another
-		u.forcePoll()
-		began := time.Now()
-		u.forcePoll()
-		return time.Since(began) < dispatch.PollInterval/2
-	})
-	holder.release(held)
-	u.release(within(t, "the lock", waiting).mustHave(t))
-	f.awaitNothingLeft(holder, u)
-}
-
-// P6: a failed poll is not the last.
-func TestFailedPollIsRepeated(t *testing.T) {
-	redistest.Slow(t, "a waiter that no message reaches polls after a second")
-	t.Parallel()
-	f := newFixture(t)
-	holder, u := f.direct(), f.proxied()
-	held := holder.acquire()
-	waiting := u.startWaiting(t.Context(), 1)
-	u.awaitSubscription()
-	f.proxy.DropPushes(true)
-	f.matchPolls()
-	failed := f.proxy.Arm(redistest.Fault{Kind: redistest.CutBeforeRequest})
-	within(t, "a poll that fails", failed.Fired())
-	holder.release(held)
-	u.release(within(t, "the lock", waiting).mustHave(t))
-	f.awaitNothingLeft(holder, u)
-}
-
-// P6: the server loses the queue, and all waiters form a new one, however many they are.
-func TestWaitersSurviveTheLossOfTheQueue(t *testing.T) {
-	redistest.Slow(t, "a waiter that no message reaches polls after a second")
-	t.Parallel()
-	for name, lose := range map[string]func(f *fixture){
-		"TheQueue":   func(f *fixture) { f.server.MustDo(f, "DEL", keysOf(f, "a").All[1]) },
-		"Everything": func(f *fixture) { f.server.MustDo(f, "FLUSHALL") },
-		"Restart":    func(f *fixture) { f.server.Restart() },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t)
-			holder, u := f.direct(), f.direct()
-			held := holder.acquire()
-			var waiting []<-chan outcome
-			const n = 64 // four times what a poll lists
-			for i := range n {
-				waiting = append(waiting, u.startWaiting(t.Context(), i+1))
-			}
-			before := f.tickets()
-			lose(f)
-			if name == "TheQueue" {
-				await(t, "all of them", func() bool { return len(f.tickets()) == n })
-				for _, hold := range f.tickets() {
-					require.NotContains(t, before, hold, "an id is used once")
-				}
-				holder.release(held)
-			}
-			for range n {
-				a := takeAny(t, waiting)
-				u.release(a)
-			}
-			if name != "TheQueue" {
-				_, _ = held.Release(t.Context(), 0, time.Second)
-			}
-			f.awaitNothingLeft(holder, u)
-		})
-	}
-}
-
-// takeAny returns the first attempt that is granted the lock.
-func takeAny(t *testing.T, waiting []<-chan outcome) (a *Attempt) {
-	t.Helper()
-	await(t, "the lock", func() bool {
-		for _, w := range waiting {
-			select {
-			case got := <-w:
-				a = got.mustHave(t)
-				return true
-			default:
-			}
-		}
-		return false
-	})
-	return a
-}
 
 // P1, P5: two copies of one process, restored from a snapshot, have one session id. Neither may release what
 // the other holds.
@@ -240,26 +125,6 @@ func TestWaiterOfAForcedLockRechecksItsHold(t *testing.T) {
 	f.awaitNothingLeft(holder, u)
 }
 
-// States: begun, and the release gets no reply. It is repeated.
-func TestRelease_NoReply_IsRepeated(t *testing.T) {
-	t.Parallel()
-	for _, kind := range []redistest.FaultKind{redistest.SwallowRequest, redistest.SwallowReply, redistest.CutBeforeRequest, redistest.CutAfterRequest} {
-		f := newFixture(t)
-		u, other := f.proxied(), f.direct()
-		a := u.acquire()
-		waiting := other.startWaiting(t.Context(), 1)
-		f.match(scripts.LockLeave)
-		fault := f.proxy.Arm(redistest.Fault{Kind: kind})
-		ctx, cancel := context.WithCancel(t.Context())
-		go func() { <-fault.Fired(); cancel() }()
-		_, err := a.Release(ctx, 0, lease)
-		require.Error(t, err)
-		f.proxy.CutAll()
-		other.release(within(t, "the lock", waiting).mustHave(t))
-		f.awaitNothingLeft(u, other)
-	}
-}
-
 // P10: a hand-off that stopped in its middle, for lack of a right, leaves the ticket of the attempt that it granted the lock.
 // The ticket lasts longer than the hold, and so does the repetition of a release that is denied too.
 func TestDeniedReleaseIsRepeatedAfterItsHoldHasEnded(t *testing.T) {
@@ -342,46 +207,4 @@ func TestPollDuringReleaseEndsNoHold(t *testing.T) {
 	require.True(t, within(t, "the release", released))
 	u.release(within(t, "the lock", waiting).mustHave(t))
 	f.awaitNothingLeft(u)
-}
-
-// P6: Close ends all waits, whatever they are for.
-func TestCloseEndsAllWaits(t *testing.T) {
-	t.Parallel()
-	for name, prepare := range map[string]func(f *fixture){
-		"Queued": func(*fixture) {},
-		"Away":   func(f *fixture) { f.proxy.Refuse(); f.proxy.CutAll() },
-		"Replying": func(f *fixture) {
-			f.match(scripts.LockEnter)
-			f.proxy.Arm(redistest.Fault{Kind: redistest.DelayReply, Delay: 150 * time.Millisecond})
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t)
-			holder, u := f.direct(), f.proxied()
-			held := holder.acquire()
-			prepare(f)
-			var waiting []<-chan outcome
-			for range 5 {
-				waiting = append(waiting, u.startAcquire(t.Context()))
-			}
-			await(t, "five waiters", func() bool {
-				u.mu.Lock()
-				defer u.mu.Unlock()
-				isSent := name == "Away"
-				for _, a := range u.mu.attempts {
-					isSent = isSent || a.footprint.Sent > 0
-				}
-				return u.q.pending == 5 && isSent
-			})
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-			defer cancel()
-			_ = u.session.Close(ctx)
-			for _, w := range waiting {
-				err := within(t, "the end of a wait", w).err
-				require.True(t, errors.Is(err, errs.ErrClosed), err)
-			}
-			holder.release(held)
-		})
-	}
 }

@@ -79,33 +79,6 @@ func TestAcquireMany_FreeLocks_OneScript(t *testing.T) {
 	u.awaitUnheld(requests)
 }
 
-// Order: no lock after the first that is held, or that has a queue.
-func TestAcquireMany_HeldLock_StopsThere(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	u, other := f.direct(), f.direct()
-	requests := u.requests("c", "a", "b")
-	held := other.acquire()
-	all := u.acquireMany(1, requests)
-	u.releaseMany(all)
-	other.release(held)
-	u.awaitUnheld(requests)
-}
-
-// P6: a lock that has a queue by now is handed over.
-func TestReleaseMany_Waiter_IsGrantedTheLock(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	u, other := f.direct(), f.direct()
-	requests := u.requests("a", "b")
-	all := u.acquireMany(2, requests)
-	waiting := other.startWaiting(t.Context(), 1)
-	u.releaseMany(all)
-	other.release(within(t, "the lock", waiting).mustHave(t))
-	u.awaitUnheld(requests)
-	f.awaitNothingLeft(u, other)
-}
-
 // P1, P4: a grant that is older than a hold of the session is not delivered, and later locks are released as well.
 func TestAcquireMany_OlderGrant_LeavesNothing(t *testing.T) {
 	t.Parallel()
@@ -116,20 +89,5 @@ func TestAcquireMany_OlderGrant_LeavesNothing(t *testing.T) {
 	newer.Begin(newLocalHoldSpy())
 	u.acquireMany(0, requests)
 	newer.end()
-	u.awaitUnheld(requests)
-}
-
-// T6: a release that names no token continues after the whole block.
-func TestReleaseMany_UnknownToken_EndsTheBlock(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	u := f.direct()
-	requests := u.requests("a", "b")
-	all := u.acquireMany(2, requests)
-	u.releaseMany(all)
-	for i, a := range all {
-		floor := f.server.MustDo(t, "GET", requests[i].Queue.keys.Holder)
-		require.Equal(t, "sb1-"+a.Grant().Last.Text(), floor)
-	}
 	u.awaitUnheld(requests)
 }

@@ -3,7 +3,6 @@
 package queue
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -61,27 +60,6 @@ func TestRequeue_NoWaiter_HoldsAtOnce(t *testing.T) {
 	f.awaitNothingLeft(u)
 }
 
-// Order: the waiter of another session is served first, and the new ticket comes after it.
-func TestRequeue_Waiter_QueuesBehindIt(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	u, other := f.proxied(), f.direct()
-	a := u.acquire()
-	waiting := other.startWaiting(t.Context(), 1)
-	next := u.requeue(a)
-	isGranted, err := next.Join(t.Context())
-	require.NoError(t, err)
-	require.False(t, isGranted)
-	held := within(t, "the lock", waiting).mustHave(t)
-	require.Equal(t, []string{next.attempt().ticket()[:41]}, f.tickets())
-	require.NotNil(t, f.server.MustDo(t, "HGET", u.q.keys.All[2], u.session.ID()), "a requeue is a heartbeat")
-	other.release(held)
-	b := f.awaitGrant(next)
-	require.Greater(t, b.Grant().Stamp, held.Grant().Stamp)
-	u.release(b)
-	f.awaitNothingLeft(u, other)
-}
-
 // P6: another attempt of the session learns of its grant from the reply.
 func TestRequeue_OtherAttemptOfSession_IsGranted(t *testing.T) {
 	t.Parallel()
@@ -127,41 +105,6 @@ func TestRequeue_Late_OnlyReleases(t *testing.T) {
 			other.release(within(t, "the lock", waiting).mustHave(t))
 		}
 		f.awaitNothingLeft(u, other)
-	}
-}
-
-// P5: the request or its reply is lost. The old hold is released, the new ticket is polled for, and nothing is left.
-func TestRequeue_NoReply_ReleasesAndWaits(t *testing.T) {
-	redistest.Slow(t, "a request of unknown outcome stays open for three seconds")
-	t.Parallel()
-	for _, kind := range []redistest.FaultKind{redistest.SwallowRequest, redistest.SwallowReply, redistest.CutBeforeRequest, redistest.CutAfterRequest} {
-		for name, isQueued := range map[string]bool{"Alone": false, "WithAWaiter": true} {
-			t.Run(kind.String()+name, func(t *testing.T) {
-				t.Parallel()
-				f := newFixture(t)
-				u, other := f.proxied(), f.direct()
-				a := u.acquire()
-				var waiting <-chan outcome
-				if isQueued {
-					waiting = other.startWaiting(t.Context(), 1)
-				}
-				f.match(scripts.LockRequeue)
-				fault := f.proxy.Arm(redistest.Fault{Kind: kind})
-				ctx, cancel := context.WithCancel(t.Context())
-				go func() { <-fault.Fired(); cancel() }()
-				next, _, err := a.Requeue(ctx, 0, lease)
-				require.Error(t, err)
-				require.NotNil(t, next, "it may have a ticket")
-				f.proxy.CutAll()
-				if isQueued {
-					other.release(within(t, "the lock", waiting).mustHave(t))
-				}
-				b := f.awaitGrant(next)
-				require.NotEqual(t, a.ticket(), b.ticket())
-				u.release(b)
-				f.awaitNothingLeft(u, other)
-			})
-		}
 	}
 }
 

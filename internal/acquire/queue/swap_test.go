@@ -12,7 +12,6 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/session"
@@ -141,44 +140,6 @@ func TestPermitsFreedBySwapAreGranted(t *testing.T) {
 	f.awaitNoPermits(u, other)
 }
 
-// P5: a swap whose request or reply is lost is repeated, and counts once.
-func TestSwap_NoReply_IsRepeated(t *testing.T) {
-	redistest.Slow(t, "a request of unknown outcome stays open for three seconds")
-	t.Parallel()
-	for _, kind := range []redistest.FaultKind{redistest.CutBeforeRequest, redistest.CutAfterRequest, redistest.SwallowReply} {
-		t.Run(kind.String(), func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t)
-			u := f.joinPermits(f.proxy)
-			a := u.acquirePermits(3)
-			f.matchSwaps()
-			fault := f.proxy.Arm(redistest.Fault{Kind: kind})
-			b, err := u.swapForOne(t.Context(), a)
-			require.NoError(t, err)
-			require.True(t, fault.HasFired())
-			require.Equal(t, []string{b.Name()}, f.permitHolds())
-			u.release(b)
-			f.awaitNoPermits(u)
-		})
-	}
-}
-
-// P4: a copy that comes after its not-after, when what it was for is over, does nothing.
-func TestSwap_LateCopy_DoesNothing(t *testing.T) {
-	redistest.Slow(t, "a request of unknown outcome stays open for three seconds")
-	t.Parallel()
-	f := newFixture(t)
-	u := f.joinPermits(f.proxy)
-	a := u.acquirePermits(3)
-	f.matchSwaps()
-	f.proxy.Arm(redistest.Fault{Kind: redistest.DelayRequest, Delay: session.MaxPatience + time.Second})
-	b, err := u.swapForOne(t.Context(), a) // repeated when the wire was given up
-	require.NoError(t, err)
-	u.release(b)
-	await(t, "the copy", func() bool { return f.proxy.Replies() >= f.proxy.Requests() })
-	f.awaitNoPermits(u)
-}
-
 // A swap that the server executes after its not-after has a reply that says so, and is sent with a later one.
 func TestSwap_Late_IsSentAgain(t *testing.T) {
 	redistest.Slow(t, "a request of unknown outcome stays open for three seconds")
@@ -197,20 +158,6 @@ func TestSwap_Late_IsSentAgain(t *testing.T) {
 	f.awaitNoPermits(u)
 }
 
-// P2: nothing replaces a hold that is gone.
-func TestSwap_HoldGone_IsALoss(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	u := f.joinPermits(f.server)
-	a := u.acquirePermits(3)
-	f.server.MustDo(t, "DEL", permitsKeys(t).Holder)
-	_, err := u.swapForOne(t.Context(), a)
-	require.ErrorIs(t, err, errs.ErrLost)
-	require.Empty(t, f.permitHolds())
-	a.Abandon() // as a caller does that does not know
-	f.awaitNoPermits(u)
-}
-
 // The same holds if the server refuses its turn in the queue.
 func TestSwap_Refused_ReturnsTheReason(t *testing.T) {
 	t.Parallel()
@@ -225,36 +172,4 @@ func TestSwap_Refused_ReturnsTheReason(t *testing.T) {
 	f.server.MustDo(t, "DEL", permitsKeys(t).All[2], permitsKeys(t).All[1])
 	a.Abandon()
 	f.awaitNoPermits(u)
-}
-
-// P4: if ctx ends before the outcome of a swap is known, no hold is left: whether it was executed, will be,
-// or never is.
-func TestSwap_GivenUp_LeavesNoHold(t *testing.T) {
-	redistest.Slow(t, "a request of unknown outcome stays open for three seconds")
-	t.Parallel()
-	for _, fault := range []redistest.Fault{
-		{Kind: redistest.SwallowRequest}, {Kind: redistest.SwallowReply}, {Kind: redistest.DelayRequest, Delay: delay},
-	} {
-		t.Run(fault.Kind.String(), func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t)
-			u := f.joinPermits(f.proxy)
-			a := u.acquirePermits(3)
-			f.matchSwaps()
-			armed := f.proxy.Arm(fault)
-			ctx, cancel := context.WithCancel(t.Context())
-			failed := make(chan error, 1)
-			go func() {
-				_, err := u.swapForOne(ctx, a)
-				failed <- err
-			}()
-			within(t, "the fault", armed.Fired())
-			cancel()
-			require.ErrorIs(t, within(t, "the end of the swap", failed), context.Canceled)
-			a.Abandon()
-			f.awaitNoPermits(u)
-			await(t, "what was delayed", func() bool { return fault.Kind != redistest.DelayRequest || f.proxy.Replies() > 0 })
-			require.Empty(t, f.permitHolds())
-		})
-	}
 }

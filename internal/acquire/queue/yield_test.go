@@ -9,31 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/acquire/local"
-	"github.com/signalbox-go/signalbox/internal/layout"
-	"github.com/signalbox-go/signalbox/internal/names"
-	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/scripts"
 )
-
-// permitQueue returns the queue of a semaphore of one permit, from the view of u's session.
-func (u *user) permitQueue() *Queue {
-	tb := u.fixture
-	tb.Helper()
-	registry := session.RegistryOf(u.session, "permits", func() *Registry {
-		return New(u.session, Protocol{QueueScripts: &layout.QueueScripts{
-			Enter: scripts.SemaphoreEnter, Poll: scripts.SemaphorePoll, Leave: scripts.SemaphoreLeave, Drop: scripts.HoldsDrop,
-			Labelled: true,
-		}})
-	})
-	n, err := names.Native(names.NamingOptions{Prefix: names.DefaultPrefix}, "a")
-	require.NoError(tb, err)
-	q := registry.use(&LockKeys{
-		Holder: n.Permits(), All: []string{n.Permits(), n.PermitsQueue(), n.PermitsHeartbeats()},
-		Channel: names.Grants(names.DefaultPrefix),
-	})
-	tb.Cleanup(func() { registry.done(q) })
-	return q
-}
 
 // permitWithKey is a request for the permit, with that share key.
 func permitWithKey(key int) *Request {
@@ -54,7 +31,7 @@ func (q *Queue) joinWaiting(t *testing.T, key int) *QueuedTicket {
 func TestJoinAndWaitAreSeparate(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	q := f.direct().permitQueue()
+	q := f.joinPermits(f.server).q
 	free := q.newRequest(permitWithKey(1))
 	isGranted, err := free.Join(t.Context())
 	require.NoError(t, err)
@@ -83,7 +60,7 @@ func TestJoinAndWaitAreSeparate(t *testing.T) {
 func TestHoldContinuesForTheSameRequest(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	q := f.direct().permitQueue()
+	q := f.joinPermits(f.server).q
 	held, err := q.Take(t.Context(), permitWithKey(1))
 	require.NoError(t, err)
 	first, before := q.joinWaiting(t, 1), held.Grant()
