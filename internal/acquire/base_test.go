@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -57,20 +56,6 @@ func TestLockHasTheRequestedLayout(t *testing.T) {
 	require.NoError(t, native.Check())
 }
 
-// P9.
-func TestBaseHasTheRequestedNamesAndTerms(t *testing.T) {
-	t.Parallel()
-	s := newSession(t, signalbox.WithPrefix("p:"), signalbox.WithDefaults(signalbox.WithRenewedLease(time.Minute)))
-	b := acquire.Make(s, "a", session.Reentrant, []signalbox.LockOption{nil, signalbox.WithMaxHold(time.Hour)})
-	require.NoError(t, b.Check())
-	require.NoError(t, b.Ready(t.Context()))
-	require.Equal(t, "p:{a}:lock", b.Names.Holder)
-	require.Equal(t, time.Minute, b.Terms.Lease)
-	require.Equal(t, time.Hour, b.Terms.MaxHold)
-	other := acquire.Make(s, "a", session.Reentrant, nil)
-	require.Zero(t, other.Terms.MaxHold, "options of one lock are not those of the next")
-}
-
 func TestInvalidBaseFailsEveryCall(t *testing.T) {
 	t.Parallel()
 	s, closed := newSession(t), newSession(t)
@@ -116,25 +101,6 @@ func TestEnteringNeedsALiveContext(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestErrorsNameTheCallAndTheLock(t *testing.T) {
-	t.Parallel()
-	b := acquire.Make(newSession(t), "order/42", session.Reentrant, nil)
-	require.NoError(t, b.Explain("lock", nil))
-	require.EqualError(t, b.Explain("lock", errRefused), `signalbox: lock "order/42": refused`)
-	require.ErrorIs(t, b.Explain("lock", errRefused), errRefused)
-}
-
-func TestDoRunsNothingWithoutALease(t *testing.T) {
-	t.Parallel()
-	b := acquire.Make(newSession(t), "a", session.Reentrant, nil)
-	refuse := func(context.Context) (hold.Lease, error) { return hold.Lease{}, errRefused }
-	err := b.Do(t.Context(), refuse, func(context.Context, signalbox.Lease) error {
-		t.Error("it ran")
-		return nil
-	})
-	require.EqualError(t, err, `signalbox: lock "a": refused`)
-}
-
 // P4: the lease is released whatever the function does, and both errors are returned.
 func TestDoReleasesTheLease(t *testing.T) {
 	t.Parallel()
@@ -172,16 +138,4 @@ func TestOnlyALostLeaseIsLogged(t *testing.T) {
 		}
 		require.Contains(t, lines.String(), c.want, name)
 	}
-}
-
-func TestLockerPanicsWithTheNameOfItsLock(t *testing.T) {
-	t.Parallel()
-	b := acquire.Make(newSession(t), "a", session.Reentrant, nil)
-	l := b.Locker(t.Context(), func(context.Context) (hold.Lease, error) { return hold.Lease{}, signalbox.ErrDenied })
-	defer func() {
-		err, _ := recover().(error)
-		require.ErrorContains(t, err, `lock "a"`)
-		require.ErrorIs(t, err, signalbox.ErrDenied)
-	}()
-	l.Lock()
 }

@@ -150,22 +150,6 @@ func TestCluster_ChannelsEndAlone(t *testing.T) {
 	}
 }
 
-// P6: a broken connection is made anew, and its waiters poll again.
-func TestCluster_BrokenSubscriptionIsRenewed(t *testing.T) {
-	t.Parallel()
-	c := calm(t)
-	d := newDispatcher(t, steady(t, c), io.Discard)
-	w, target := heldIn(t, c, d, "a")
-	elsewhere, _ := heldIn(t, c, d, "b")
-	owner := c.Owner(t, c.Slot(t, target.Key))
-	for range 3 {
-		owner.MustDo(t, "CLIENT", "KILL", "TYPE", "pubsub")
-		redistest.Receive(t, "a wake-up after the break", w.C)
-		require.Equal(t, int64(1), subscribedIn(t, owner, target))
-	}
-	require.False(t, locktest.IsClosed(elsewhere.C))
-}
-
 // aclClient is a client of a cluster with rights of its own.
 func aclClient(tb testing.TB, c *redistest.Cluster, rights ...any) rueidis.Client {
 	tb.Helper()

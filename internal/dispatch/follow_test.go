@@ -92,43 +92,6 @@ func TestSubscriptionsFollowTheClient(t *testing.T) {
 	require.Empty(t, log.String())
 }
 
-// P6: waiters receive the messages of the primary that sentinels have made, whether the old one is dead,
-// hangs, or lives on as its replica.
-func TestWaitersFollowTheSentinels(t *testing.T) {
-	t.Parallel()
-	for name, leave := range map[string]func(*testing.T, *redistest.Sentinel){
-		"Dead":    func(t *testing.T, s *redistest.Sentinel) { s.Primary(t).Kill() },
-		"Hanging": func(t *testing.T, s *redistest.Sentinel) { s.Primary(t).Freeze() },
-		"Demoted": func(t *testing.T, s *redistest.Sentinel) {
-			s.Sentinels()[0].MustDo(t, "SENTINEL", "FAILOVER", redistest.MasterSet)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			redistest.Slow(t, "sentinels replace a primary that has been silent for a while")
-			s := redistest.StartSentinel(t)
-			d := newDispatcher(t, tuned(t, s), io.Discard)
-			a := targetOf(t, "a")
-			var waits []*dispatch.Wait
-			for range 2 {
-				waits = append(waits, subscribed(t, d, a))
-			}
-			old := s.Primary(t)
-			leave(t, s)
-			primary := s.AwaitFailover(t, old)
-			redistest.Await(t, "the subscription at the new primary", func() bool { return locktest.Listeners(t, primary, a.Channel) == 1 })
-			for _, w := range waits {
-				redistest.Receive(t, "the confirmation", w.C)
-			}
-			primary.MustDo(t, "PUBLISH", a.Channel, "1")
-			for _, w := range waits {
-				redistest.Receive(t, "the wake-up by a message", w.C)
-			}
-			awaitRunning(t, d, 1)
-		})
-	}
-}
-
 // P6: if a slot moves to another node, its channels are subscribed to there; their waiters poll again, and
 // receive the messages of the new owner.
 func TestWaiterFollowsItsSlot(t *testing.T) {

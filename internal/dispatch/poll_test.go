@@ -21,24 +21,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// P6: if the message is lost, a poll finds the lock free.
-func TestPollWakesAWaiterThatMissedTheMessage(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	proxy := redistest.NewProxy(t, server.Addr())
-	d := newDispatcher(t, steady(t, proxy), io.Discard)
-	a := targetOf(t, "a")
-	hold(t, server, a)
-	w := subscribed(t, d, a)
-	proxy.DropPushes(true)
-	server.MustDo(t, "DEL", a.Key)
-	server.MustDo(t, "PUBLISH", a.Channel, "1")
-	redistest.Await(t, "the message that vanished", func() bool { return proxy.DroppedPushes() == 1 })
-	require.False(t, locktest.IsClosed(w.C))
-	w.FoundHeld(0)
-	redistest.Receive(t, "the wake-up of a poll", w.C)
-}
-
 // P6: if no poll can find out, the waiter is woken instead, and tries.
 func TestLockThatCannotBePolledIsTried(t *testing.T) {
 	t.Parallel()
@@ -50,39 +32,6 @@ func TestLockThatCannotBePolledIsTried(t *testing.T) {
 	w.FoundHeld(0)
 	redistest.Receive(t, "the wake-up", w.C)
 	require.Zero(t, server.CommandStats()["evalsha"].Calls)
-}
-
-// P6: if a holder dies, a poll comes when its key ends.
-func TestPollComesWhenTheHoldersKeyEnds(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	d := newDispatcher(t, steady(t, server), io.Discard)
-	a := targetOf(t, "a")
-	hold(t, server, a)
-	w := subscribed(t, d, a)
-	const left = 100 * time.Millisecond
-	server.MustDo(t, "PEXPIRE", a.Key, left.Milliseconds())
-	began := time.Now()
-	w.FoundHeld(left)
-	redistest.Receive(t, "the wake-up of a poll", w.C)
-	require.GreaterOrEqual(t, time.Since(began), left)
-	require.Zero(t, server.MustDo(t, "EXISTS", a.Key))
-}
-
-// P6: a poll writes the id of the waiter again if it was lost with its holder, so that the release is published.
-func TestPollWritesALostMarkAgain(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	d := newDispatcher(t, steady(t, server), io.Discard)
-	a := targetOf(t, "a")
-	hold(t, server, a)
-	w := subscribed(t, d, a)
-	w.FoundHeld(0)
-	redistest.Await(t, "the id", func() bool {
-		value, _ := server.MustDo(t, "GET", a.Key).(string)
-		return strings.HasSuffix(value, waiterID)
-	})
-	require.False(t, locktest.IsClosed(w.C), "the lock is held still")
 }
 
 // P6: each poll of a batch has the reply for its own lock.

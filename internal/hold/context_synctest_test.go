@@ -10,7 +10,6 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 	"weak"
 
 	"github.com/stretchr/testify/require"
@@ -20,45 +19,6 @@ import (
 )
 
 type key struct{}
-
-func TestBoundContextEndsWithItsEntryOnly(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		_, first := begin(t, "key")
-		second := again(t, first)
-		a, b := first.Bind(t.Context()), second.Enter(t.Context())
-		require.NoError(t, a.Err())
-		require.NoError(t, context.Cause(a))
-		require.NoError(t, first.Unlock())
-		require.True(t, isClosed(a.Done()))
-		require.Equal(t, context.Canceled, a.Err())
-		require.Equal(t, errs.ErrReleased, context.Cause(a))
-		require.NoError(t, b.Err())
-		require.NoError(t, second.Unlock())
-		require.Equal(t, errs.ErrReleased, context.Cause(b))
-	})
-}
-
-func TestBoundContextIsAChildOfItsParent(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		_, l := begin(t, "key")
-		why := errors.New("the request is over")
-		parent, cancel := context.WithCancelCause(context.WithValue(t.Context(), key{}, "value"))
-		dated, stop := context.WithTimeout(parent, time.Second)
-		defer stop()
-		for _, bound := range []context.Context{l.Bind(dated), l.Enter(dated)} {
-			require.Equal(t, "value", bound.Value(key{}))
-			deadline, _ := bound.Deadline()
-			require.Equal(t, time.Now().Add(time.Second), deadline)
-		}
-		bound := l.Bind(parent)
-		cancel(why)
-		require.Equal(t, context.Canceled, bound.Err())
-		require.Equal(t, why, context.Cause(bound))
-		require.NoError(t, l.Err(), "the lease does not end with a context")
-	})
-}
 
 // A session that lives for days binds its lease for every request, to contexts that never end or to
 // that of the process. What is kept for that does not grow.
@@ -282,47 +242,6 @@ func contextGoroutines() int {
 	synctest.Wait()
 	stacks := make([]byte, 1<<20)
 	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "created by context.(*cancelCtx).propagateCancel")
-}
-
-func TestAfterFuncOfABoundContextRuns(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		_, l := begin(t, "key")
-		ran := make(chan error, 1)
-		bound := l.Bind(t.Context())
-		context.AfterFunc(bound, func() { ran <- context.Cause(bound) })
-		require.NoError(t, l.Unlock())
-		require.Equal(t, errs.ErrReleased, <-ran)
-	})
-}
-
-func TestDoneIsOneChannelPerLease(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b, first := begin(t, "key")
-		second := again(t, first)
-		require.Equal(t, first.Done(), first.Done())
-		require.NotEqual(t, first.Done(), second.Done())
-		require.Equal(t, 2, b.watchers())
-		done := first.Done()
-		require.NoError(t, first.Unlock())
-		require.True(t, isClosed(done))
-		require.True(t, isClosed(first.Done()))
-		require.False(t, isClosed(second.Done()))
-		require.Equal(t, 1, b.watchers())
-	})
-}
-
-func TestContextBoundTooLateHasEnded(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b, l := begin(t, "key")
-		require.NoError(t, l.Unlock())
-		bound := l.Bind(t.Context())
-		require.Equal(t, context.Canceled, bound.Err())
-		require.Equal(t, errs.ErrReleased, context.Cause(bound))
-		require.Zero(t, b.watchers())
-	})
 }
 
 func TestContextCarriesTheLeasesItEntered(t *testing.T) {

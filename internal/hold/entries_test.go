@@ -6,7 +6,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -64,23 +63,6 @@ func TestHoldEnteredTooOftenIsReleased(t *testing.T) {
 	require.Equal(t, token, b.Token())
 }
 
-func TestSecondUnlockEndsNoOtherEntry(t *testing.T) {
-	t.Parallel()
-	b, first := begin(t, "key")
-	second := again(t, first)
-	require.NoError(t, first.Unlock())
-	require.Equal(t, errs.ErrNotHeld, first.Unlock())
-	require.NoError(t, second.Err())
-	third := again(t, second) // uses the free slot
-	require.Equal(t, errs.ErrNotHeld, first.Unlock())
-	require.ErrorIs(t, first.Err(), errs.ErrReleased)
-	require.NoError(t, second.Unlock())
-	require.NoError(t, third.Unlock())
-	require.Equal(t, errs.ErrNotHeld, third.Unlock())
-	released, _ := b.owner.counts()
-	require.Equal(t, 1, released)
-}
-
 func TestEntryNumberIsNeverUsedTwice(t *testing.T) {
 	t.Parallel()
 	_, first := begin(t, "key")
@@ -112,22 +94,6 @@ func TestSlotsOfEndedEntriesAreUsedAgain(t *testing.T) {
 	require.LessOrEqual(t, cap(b.Hold.mu.overflow.slots), 4, "a hold grows with its entries")
 }
 
-func TestEnteringAgainKeepsTheToken(t *testing.T) {
-	t.Parallel()
-	_, first := begin(t, "key")
-	require.Equal(t, firstToken, first.Token())
-	require.Equal(t, firstToken, again(t, again(t, first)).Token())
-}
-
-func TestCopyIsTheSameLease(t *testing.T) {
-	t.Parallel()
-	_, first := begin(t, "key")
-	other := first
-	require.NoError(t, other.Unlock())
-	require.ErrorIs(t, first.Err(), errs.ErrReleased)
-	require.Equal(t, errs.ErrNotHeld, first.Unlock())
-}
-
 func TestUnlockReturnsTheResultOfTheRelease(t *testing.T) {
 	t.Parallel()
 	b, first := begin(t, "key")
@@ -147,14 +113,6 @@ func TestZeroLeaseHoldsNothing(t *testing.T) {
 	require.True(t, isClosed(l.Done()))
 	require.Error(t, l.Bind(t.Context()).Err())
 	require.Error(t, l.Enter(t.Context()).Err())
-}
-
-func TestDeadlineIsBeforeTheEndOfTheLife(t *testing.T) {
-	t.Parallel()
-	_, l := begin(t, "key")
-	left := time.Until(l.Deadline())
-	require.Less(t, left, life)
-	require.Greater(t, left, life/2)
 }
 
 func TestHandOverBeginsATenureWithTheNextToken(t *testing.T) {

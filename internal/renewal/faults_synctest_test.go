@@ -14,41 +14,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/errs"
 )
 
-// every returns a server on which each n-th request meets t.
-func every(n int, t fault) func(int) fault {
-	return func(request int) fault {
-		if request%n == 0 {
-			return t
-		}
-		return fault{}
-	}
-}
-
-func TestLostRepliesLoseNoLease(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]fault{
-		"RequestsLost": {lost: true},
-		"RepliesLost":  {silent: true},
-		"Cut":          {cut: true},
-		"Refused":      {refusal: "TRYAGAIN the slot is on the move"},
-		"Slow":         {after: 20 * time.Millisecond},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			for _, life := range []time.Duration{100 * time.Millisecond, 3 * time.Second, life, time.Hour} {
-				bubble(t, func(f *fixture) {
-					o := f.start(renewed(life))
-					f.server.set(every(2, c))
-					time.Sleep(20 * life)
-					synctest.Wait()
-					require.NoError(f, o.Alive(clock.Now()), "life %v", life)
-					require.Empty(f, o.causes())
-				})
-			}
-		})
-	}
-}
-
 // A grant gives less than the lease, which the first renewal gives then. It has to come before what
 // was given is over, not within what is requested.
 func TestATermWithAShortLeaseOutlivesLostReplies(t *testing.T) {

@@ -88,17 +88,6 @@ func TestCloseEndsTheBatchesInFlight(t *testing.T) {
 	})
 }
 
-func TestAKeeperThatKeepsNothingRunsNothing(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(f *fixture) {
-		o := f.start(renewed(life))
-		require.NoError(f, o.Stop(clock.Now()))
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		require.Zero(f, f.server.requests())
-	})
-}
-
 // A term is fresh for the first half of what the server gave it last, which may be less than a renewal gives.
 func TestATermIsFreshForHalfOfWhatItWasGiven(t *testing.T) {
 	t.Parallel()

@@ -98,33 +98,6 @@ func TestSessionListensByTheAliasOfARegistry(t *testing.T) {
 	require.Empty(t, a)
 }
 
-func TestSessionThatIsIdleListensByNoName(t *testing.T) {
-	t.Parallel()
-	redistest.Slow(t, "a channel lingers for seconds")
-	server := redistest.Start(t)
-	s := newSession(t, server)
-	session.RegistryOf(s, "aliased", func() aliasedRegistry { return aliasedRegistry{} })
-	listeners := func() [2]int {
-		return [2]int{
-			locktest.Listeners(t, server, names.Session(names.DefaultPrefix, s.ID())),
-			locktest.Listeners(t, server, names.Session(names.DefaultPrefix, "alias")),
-		}
-	}
-	for _, forRecalls := range []bool{false, true} {
-		require.NoError(t, s.Begin())
-		if forRecalls { // also if it is idle at once
-			s.ListenForRecalls()
-			s.End()
-		}
-		redistest.Await(t, "it listens", func() bool { return listeners() == [2]int{1, 1} })
-		if !forRecalls {
-			s.End()
-		}
-		redistest.Await(t, "it does not listen", func() bool { return listeners() == [2]int{} })
-		require.False(t, s.ReceivesRecalls(clock.Now()))
-	}
-}
-
 // recallSpy is a registry that notes the attempts that are recalled, "" for all.
 type recallSpy struct {
 	registrySpy

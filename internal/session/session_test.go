@@ -58,19 +58,6 @@ func TestHoldIDsDifferInMoreThanTheirNumber(t *testing.T) {
 	require.Len(t, tails, 100)
 }
 
-// P7: the server is asked for its time once.
-func TestServerTimeIsAskedForOnce(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s := newSession(t, server)
-	require.False(t, s.Clock.Known())
-	for range 3 {
-		require.NoError(t, s.Handshake(t.Context(), "sb:{a}:lock"))
-	}
-	require.True(t, s.Clock.Known())
-	require.Equal(t, int64(1), server.CommandStats()["time"].Calls)
-}
-
 // P4: a call that creates state may take effect for as long as its lease, and 3 s at most.
 func TestNotAfterIsTheLeaseAndThreeSecondsAtMost(t *testing.T) {
 	t.Parallel()

@@ -30,24 +30,6 @@ func TestDurationOutOfBoundsIsRefused(t *testing.T) {
 	}
 }
 
-func TestWaitForReplicasIsBounded(t *testing.T) {
-	t.Parallel()
-	for _, good := range []session.Replicas{{Count: 1, Wait: time.Millisecond}, {Count: 100, Wait: time.Minute}} {
-		require.NoError(t, session.CheckReplicas(good.Count, good.Wait))
-	}
-	for _, bad := range []session.Replicas{
-		{Count: 0, Wait: time.Second},
-		{Count: -1, Wait: time.Second},
-		{Count: 101, Wait: time.Second},
-		{Count: 1},
-		{Count: 1, Wait: time.Millisecond - 1},
-		{Count: 1, Wait: time.Minute + 1},
-		{Count: 1, Wait: -time.Second},
-	} {
-		require.ErrorIs(t, session.CheckReplicas(bad.Count, bad.Wait), errs.ErrBadOption, "%+v", bad)
-	}
-}
-
 func TestWaitForReplicasIsShorterThanTheLease(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

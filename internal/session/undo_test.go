@@ -15,19 +15,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// P5: a call of unknown outcome is undone as often as the replies say, and no more.
-func TestUndoIsRepeatedUntilDone(t *testing.T) {
-	t.Parallel()
-	un := newUndoer(t, redistest.Start(t))
-	var replies, over atomic.Int64
-	undo := countingUndo(&replies, time.Hour, time.Millisecond, 20*time.Millisecond)
-	undo.OnDone = func(error) { over.Add(1) }
-	un.Start(undo)
-	redistest.Await(t, "the end of the undo", func() bool { return un.Pending() == 0 })
-	require.Equal(t, int64(3), replies.Load())
-	require.Equal(t, int64(1), over.Load())
-}
-
 // P4: while the server is away the undo is tried again, and undone when the server is back.
 func TestUndoSurvivesAnOutage(t *testing.T) {
 	t.Parallel()

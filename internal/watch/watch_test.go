@@ -114,14 +114,6 @@ func TestReplyAsksForAPollAtOnce(t *testing.T) {
 	require.Less(t, r.nextPoll(beside)-turns, uint64(10))
 }
 
-func TestJoinPollsWithoutMessages(t *testing.T) {
-	t.Parallel()
-	r := newPollingRegistry(t, redistest.Start(t).Client(t, locktest.Steady))
-	w := r.join(t, "a")
-	defer w.subject.Leave()
-	w.until(t, "")
-}
-
 // A confirmed subscription polls, and so does a lost one, also if no poll is due.
 func TestSubscriptionPollsWhenItBeginsAndEnds(t *testing.T) {
 	t.Parallel()
@@ -164,31 +156,6 @@ func TestSubjectWithoutObserversIsLeftAlone(t *testing.T) {
 	require.Zero(t, r.Prepare(&w.subject))
 	w.subject.Receive("late")
 	require.Empty(t, w.messages)
-}
-
-// The last observer ends the subscription.
-func TestLastObserverEndsTheSubscription(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	r := newRegistry(t, server.Client(t, locktest.Steady))
-	w := r.join(t, "a")
-	redistest.Await(t, "the subscription", func() bool { return locktest.Listeners(t, server, channel) == 1 })
-	w.subject.Leave()
-	redistest.Await(t, "no subscription", func() bool { return locktest.Listeners(t, server, channel) == 0 })
-}
-
-func TestKilledSubscriptionPolls(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	r := newRegistry(t, server.Client(t, locktest.Steady))
-	w := r.join(t, "a")
-	defer w.subject.Leave()
-	for i := range 3 {
-		redistest.Await(t, "the subscription", func() bool { return locktest.Listeners(t, server, channel) == 1 })
-		put(t, server, "a", fmt.Sprint(i))
-		server.MustDo(t, "CLIENT", "KILL", "TYPE", "pubsub")
-		w.until(t, fmt.Sprint(i))
-	}
 }
 
 // A missing right is final, unless a poll had it before.

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
@@ -67,13 +66,8 @@ type user struct {
 	local   *local.Queue // where the goroutines of the session wait
 }
 
-// dialer is a server, or a proxy before one.
-type dialer interface {
-	Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client
-}
-
 // join returns a session at the server or behind the proxy. The test closes it at its end.
-func (f *fixture) join(at dialer, set ...func(*session.Settings)) *user {
+func (f *fixture) join(at redistest.Dialer, set ...func(*session.Settings)) *user {
 	f.Helper()
 	return f.joinAs(at, shared().RWLock.Retry, set...)
 }
@@ -85,14 +79,14 @@ func shared(options ...redisson.Option) *layout.Layout {
 }
 
 // joinAs is join for another kind of lock.
-func (f *fixture) joinAs(at dialer, kind *layout.Retry, set ...func(*session.Settings)) *user {
+func (f *fixture) joinAs(at redistest.Dialer, kind *layout.Retry, set ...func(*session.Settings)) *user {
 	f.Helper()
 	s := session.Defaults()
 	for _, mod := range set {
 		mod(&s)
 	}
 	tune := signalbox.Tune
-	if at == dialer(f.server) {
+	if at == redistest.Dialer(f.server) {
 		tune = locktest.Steady // nothing is to happen to it
 	}
 	u := &user{fixture: f, session: session.New(at.Client(f, tune), s, false)}
@@ -212,7 +206,7 @@ func (u *user) acquire(request *queue.Request) queue.Hold {
 // receiveHold returns what was waited for.
 func (f *fixture) receiveHold(returned <-chan outcome) queue.Hold {
 	f.Helper()
-	got := within(f, returned)
+	got := redistest.Receive(f, "the end of a call", returned)
 	require.NoError(f, got.err)
 	require.NotNil(f, got.attempt)
 	return got.attempt
@@ -229,41 +223,14 @@ func (f *fixture) release(a queue.Hold) {
 // awaitFree waits until nothing is left at the server.
 func (f *fixture) awaitFree() {
 	f.Helper()
-	f.await("nothing left", func() bool { return f.server.MustDo(f, "DBSIZE") == int64(0) })
+	redistest.Await(f, "nothing left", func() bool { return f.server.MustDo(f, "DBSIZE") == int64(0) })
 }
 
 // awaitListeners waits until so many sessions listen for the lock.
 func (f *fixture) awaitListeners(n int64) {
 	f.Helper()
-	f.await("listeners", func() bool {
+	redistest.Await(f, "listeners", func() bool {
 		reply, _ := f.server.MustDo(f, "PUBSUB", "NUMSUB", channel).([]any)
 		return reply[1] == n
 	})
-}
-
-func (f *fixture) await(what string, done func() bool) {
-	f.Helper()
-	deadline := time.Now().Add(patience)
-	pause := time.NewTicker(2 * time.Millisecond)
-	defer pause.Stop()
-	for !done() {
-		if time.Now().After(deadline) {
-			f.Fatalf("not within %v: %s", patience, what)
-		}
-		<-pause.C
-	}
-}
-
-// within receives what must come.
-func within[T any](tb testing.TB, registry <-chan T) T {
-	tb.Helper()
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	select {
-	case v := <-registry:
-		return v
-	case <-timer.C:
-		tb.Fatal("not within", patience)
-		panic("unreachable")
-	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/acquire/queue"
 	"github.com/signalbox-go/signalbox/internal/acquire/retry"
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/redisson"
 )
 
@@ -79,7 +80,7 @@ func TestSessionBacksOffIfOthersListen(t *testing.T) {
 	second := f.receiveHold(waits)
 	require.GreaterOrEqual(t, time.Since(released), retry.BackOff)
 	cancel()
-	require.Error(t, within(t, ended))
+	require.Error(t, redistest.Receive(t, "the end of a call", ended))
 	client.Close()
 	f.release(second)
 	f.awaitFree()
