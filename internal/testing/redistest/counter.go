@@ -59,14 +59,6 @@ func (p *Proxy) Arm(f Fault) *ArmedFault {
 	return a
 }
 
-// Disarm forgets all faults that have not met their request. Delays that have begun, and
-// connections that have gone silent, stay as they are.
-func (p *Proxy) Disarm() {
-	p.counter.mu.Lock()
-	defer p.counter.mu.Unlock()
-	p.counter.mu.armed = nil
-}
-
 // Requests returns how many requests have counted, the dropped ones included, but not those
 // that came after a fault on the same connection and were dropped with it.
 func (p *Proxy) Requests() int {

@@ -3,13 +3,11 @@
 package redistest_test
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
@@ -129,17 +127,6 @@ func TestHalfOpenConnectionIsSilentAndStaysOpenAtBothEnds(t *testing.T) {
 	require.Equal(t, 1, p.Connections())
 }
 
-func TestHalfOpenConnectionHidesTheServersEnd(t *testing.T) {
-	t.Parallel()
-	s, p := proxied(t)
-	r := dial(t, p.Addr())
-	f := p.Arm(redistest.Fault{Kind: redistest.HalfOpen})
-	r.send(evalIncr())
-	receive(t, f.Fired())
-	s.Kill()
-	r.silent()
-}
-
 func TestStepsAreCountedOverAllConnections(t *testing.T) {
 	t.Parallel()
 	_, p := proxied(t)
@@ -155,39 +142,6 @@ func TestStepsAreCountedOverAllConnections(t *testing.T) {
 	a.closed()
 }
 
-func TestDelayOfOneConnectionDoesNotHoldUpOthers(t *testing.T) {
-	t.Parallel()
-	for _, kind := range []redistest.FaultKind{redistest.DelayRequest, redistest.DelayReply} {
-		t.Run(kind.String(), func(t *testing.T) {
-			t.Parallel()
-			_, p := proxied(t)
-			f := p.Arm(redistest.Fault{Kind: kind, Delay: time.Hour})
-			slow, fast := dial(t, p.Addr()), dial(t, p.Addr())
-			slow.send(evalIncr())
-			receive(t, f.Fired())
-			fast.send(words("PING"))
-			fast.lines("+PONG")
-			slow.silent()
-		})
-	}
-}
-
-func TestDelayLastsAsLongAsConfigured(t *testing.T) {
-	t.Parallel()
-	for _, kind := range []redistest.FaultKind{redistest.DelayRequest, redistest.DelayReply} {
-		t.Run(kind.String(), func(t *testing.T) {
-			t.Parallel()
-			_, p := proxied(t)
-			p.Arm(redistest.Fault{Kind: kind, Delay: quiet})
-			r := dial(t, p.Addr())
-			from := time.Now()
-			r.send(evalIncr())
-			r.lines(":1")
-			require.GreaterOrEqual(t, time.Since(from), quiet)
-		})
-	}
-}
-
 func TestDelayedRequestIsExecutedAlthoughTheClientHasGone(t *testing.T) {
 	t.Parallel()
 	s, p := proxied(t)
@@ -197,90 +151,6 @@ func TestDelayedRequestIsExecutedAlthoughTheClientHasGone(t *testing.T) {
 	receive(t, f.Fired())
 	r.Close()
 	eventually(t, func() bool { return len(s.Keys("n")) == 1 }, "never executed")
-}
-
-func TestDisarmedFaultDoesNotStrike(t *testing.T) {
-	t.Parallel()
-	_, p := proxied(t)
-	f := p.Arm(redistest.Fault{Kind: redistest.CutBeforeRequest})
-	p.Disarm()
-	r := dial(t, p.Addr())
-	r.send(evalIncr())
-	r.lines(":1")
-	require.False(t, f.HasFired())
-}
-
-func TestCutAfterRequestHitsTheReplyAndNotThePushBeforeIt(t *testing.T) {
-	t.Parallel()
-	s, p := proxied(t)
-	r := dial(t, p.Addr())
-	hello(t, r, "3")
-	f := p.Arm(redistest.Fault{Kind: redistest.CutAfterRequest})
-	// The server sends the message to its own connection before it replies to the script.
-	r.send(words("SUBSCRIBE", "c"), words("EVAL", "return redis.call('PUBLISH', 'c', 'x')", "0"))
-	r.lines(">3", "$9", "subscribe", "$1", "c", ":1")
-	rest := readAll(r)
-	if rest != "" { // Redis decides whether the message or the reply comes first
-		require.Equal(t, ">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nx\r\n", rest)
-	}
-	receive(t, f.Fired())
-	require.Equal(t, 1, p.Replies())
-	require.Equal(t, "PONG", s.MustDo(t, "PING"))
-}
-
-func TestSubscriptionCanBeStruck(t *testing.T) {
-	t.Parallel()
-	_, p := proxied(t)
-	p.SetMatch(redistest.Commands("SUBSCRIBE"))
-	f := p.Arm(redistest.Fault{Kind: redistest.CutAfterRequest})
-	r := dial(t, p.Addr())
-	r.send(words("SUBSCRIBE", "a", "b"))
-	r.closed()
-	receive(t, f.Fired())
-}
-
-// TestClientSeesEveryKind goes through a real client, whose call must end with an error
-// exactly if the reply does not arrive, and which must work again afterwards.
-func TestClientSeesEveryKind(t *testing.T) {
-	t.Parallel()
-	executed := map[redistest.FaultKind]int{
-		redistest.CutBeforeRequest: 0, redistest.SwallowRequest: 0, redistest.HalfOpen: 0,
-	}
-	for _, kind := range redistest.FaultKinds() {
-		t.Run(kind.String(), func(t *testing.T) {
-			t.Parallel()
-			silent := kind == redistest.SwallowRequest || kind == redistest.SwallowReply || kind == redistest.HalfOpen
-			if silent {
-				redistest.Slow(t, "the client finds a silent connection by a timer of its own")
-			}
-			s, p := proxied(t)
-			c := p.Client(t, func(o *rueidis.ClientOption) {
-				if silent {
-					o.Dialer.KeepAlive = quiet // a silent connection is found by a ping
-					o.ConnWriteTimeout = 2 * time.Second
-				}
-			})
-			f := p.Arm(redistest.Fault{Kind: kind, Delay: quiet / 2})
-			err := callIncr(t.Context(), c)
-			receive(t, f.Fired())
-			switch kind {
-			case redistest.CutAfterReply, redistest.DelayReply, redistest.DelayRequest:
-				require.NoError(t, err)
-			default:
-				require.Error(t, err)
-			}
-			want, ok := executed[kind]
-			if !ok {
-				want = 1
-			}
-			require.Len(t, s.Keys("n"), want)
-			eventually(t, func() bool { return callIncr(t.Context(), c) == nil }, "client did not recover")
-		})
-	}
-}
-
-func callIncr(ctx context.Context, c rueidis.Client) error {
-	return c.Do(ctx, c.B().Eval().Script(incr).Numkeys(0).Build()).Error()
 }
 
 func TestCutIsAnEndAndNotAResetWhileTheClientSends(t *testing.T) {
@@ -297,12 +167,4 @@ func TestCutIsAnEndAndNotAResetWhileTheClientSends(t *testing.T) {
 	r.closed()
 	require.Equal(t, 1, p.Requests())
 	require.Zero(t, p.Connections())
-}
-
-func TestKindsHaveNames(t *testing.T) {
-	t.Parallel()
-	for _, k := range redistest.FaultKinds() {
-		require.NotContains(t, k.String(), "(")
-	}
-	require.Equal(t, "Kind(99)", redistest.FaultKind(99).String())
 }

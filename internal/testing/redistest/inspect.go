@@ -90,12 +90,6 @@ func Work(s *Server) (calls int64) {
 	return calls
 }
 
-// TotalCommands returns how many commands the server has run since its start or the last
-// CONFIG RESETSTAT, those that scripts call and those of Do included.
-func (s *Server) TotalCommands() int64 {
-	return s.integer(s.info("stats")["total_commands_processed"])
-}
-
 // CPU returns the processor time that the server process has used, user and system.
 func (s *Server) CPU() time.Duration {
 	info := s.info("cpu")

@@ -11,8 +11,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	redistest.RegisterChild("echo", runEcho)
-	redistest.RegisterChild("exit", runExit)
 	redistest.RegisterChild("keeper", runKeeper)
 	redistest.RegisterChild("topology", runTopology)
 	if redistest.RunChild() {

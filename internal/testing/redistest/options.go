@@ -11,18 +11,11 @@ import (
 type Option func(*config)
 
 type config struct {
-	port     int // 0: any free one
 	args     []string
 	failover time.Duration // 0: as quick as can be
 	ahead    time.Duration // the advance of the wall clock
 	steps    *Clock        // the clock that the test sets, or nil
 	secure   func() (*tlsSetup, error)
-}
-
-// WithPort makes the server listen on a given loopback port. Without it, Start picks a
-// free one. It is for single servers.
-func WithPort(port int) Option {
-	return func(c *config) { c.port = port }
 }
 
 // WithArgs adds arguments to the command line of the server, such as "--maxmemory",
@@ -63,15 +56,15 @@ func newConfig(opts []Option) config {
 
 // several checks that nothing was asked for that only a single server does.
 func (c config) several() error {
-	if c.port != 0 || c.secure != nil || c.ahead != 0 || c.steps != nil {
-		return errors.New("redistest: a given port, TLS, and a clock of its own, are for single servers")
+	if c.secure != nil || c.ahead != 0 || c.steps != nil {
+		return errors.New("redistest: TLS, and a clock of its own, are for single servers")
 	}
 	return nil
 }
 
 // setup is what a single server is started as.
 func (c config) setup() (setup, error) {
-	s := setup{port: c.port, args: c.args, ahead: c.ahead, steps: c.steps}
+	s := setup{args: c.args, ahead: c.ahead, steps: c.steps}
 	if c.secure != nil {
 		var err error
 		if s.tls, err = c.secure(); err != nil {

@@ -77,13 +77,6 @@ func TestRequestsAreReadInBothForms(t *testing.T) {
 	require.Equal(t, io.EOF, err)
 }
 
-func TestRequestOfAnyArgumentsIsEncodedAndReadBack(t *testing.T) {
-	t.Parallel()
-	req, _, err := readRequest(bufio.NewReader(bytes.NewReader(encode([]any{"SET", []byte("k\r\n"), 12, 1.5}))))
-	require.NoError(t, err)
-	require.Equal(t, []string{"SET", "k\r\n", "12", "1.5"}, req)
-}
-
 // FuzzFramesKeepTheirBytes holds whatever bytes come: what was read is what was sent.
 func FuzzFramesKeepTheirBytes(f *testing.F) {
 	f.Add([]byte("*2\r\n$1\r\na\r\n|1\r\n+k\r\n_\r\n:1\r\n"))

@@ -85,7 +85,7 @@ func start(r reporter, set setup) (*Server, error) {
 			return s, nil
 		}
 		s.freePorts()
-		if set.port != 0 || !errors.Is(err, errNotStarted) {
+		if !errors.Is(err, errNotStarted) {
 			break
 		}
 	}
@@ -133,25 +133,22 @@ func (s *Server) Close() {
 	s.freePorts()
 }
 
-// pickPorts finds a port for each of the server's, unless it was given.
+// pickPorts finds a port for each of the server's.
 func (s *Server) pickPorts() error {
-	s.port = s.set.port
-	if s.set.bus && s.port == 0 && isOld(s.binary) {
+	if s.set.bus && isOld(s.binary) {
 		return s.pickOldPorts()
 	}
-	for _, want := range []struct {
-		port *int
-		pick bool
-	}{{&s.port, s.port == 0}, {&s.bus, s.set.bus}} {
-		if !want.pick {
-			continue
-		}
+	ports := []*int{&s.port}
+	if s.set.bus {
+		ports = append(ports, &s.bus)
+	}
+	for _, port := range ports {
 		r, err := reserve()
 		if err != nil {
 			return err
 		}
 		s.reserved = append(s.reserved, r)
-		*want.port = r.port
+		*port = r.port
 	}
 	return nil
 }

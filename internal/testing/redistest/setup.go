@@ -9,7 +9,6 @@ import (
 
 // setup is what a server is started as.
 type setup struct {
-	port  int      // 0: any free one
 	bus   bool     // the server speaks to the other nodes of a cluster, on a port of its own
 	first []string // words that come before all options
 	args  []string // come last, so they win

@@ -105,52 +105,6 @@ func requireGone(t *testing.T, pid int, dir string) {
 	}, "folder left")
 }
 
-func TestServerDiesWithItsKilledParent(t *testing.T) {
-	t.Parallel()
-	child, pid, dir := keeper(t)
-	child.Kill()
-	requireGone(t, pid, dir)
-}
-
-func TestFrozenServerDiesWithItsKilledParent(t *testing.T) {
-	t.Parallel()
-	child, pid, dir := keeper(t, "KEEPER_FREEZES=1")
-	line, err := child.ReadLine(patience)
-	require.NoError(t, err)
-	require.Equal(t, "frozen", line)
-	child.Kill()
-	requireGone(t, pid, dir)
-}
-
-func TestServerOutlivesAFrozenParentButNotItsDeath(t *testing.T) {
-	t.Parallel()
-	child, pid, dir := keeper(t)
-	child.Freeze()
-	require.True(t, alive(pid))
-	child.Kill()
-	requireGone(t, pid, dir)
-}
-
-func TestServerDiesWithAParentThatForgetsIt(t *testing.T) {
-	t.Parallel()
-	child, pid, dir := keeper(t)
-	child.Send("end")
-	require.Zero(t, child.Wait(patience))
-	requireGone(t, pid, dir)
-}
-
-func TestServerOutlivesSignalsToItsSupervisor(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	pid, dir := s.PID(), folder(s)
-	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE} {
-		require.NoError(t, syscall.Kill(parent(t, pid), sig))
-		require.Equal(t, "PONG", s.MustDo(t, "PING"), sig)
-	}
-	s.Close()
-	requireGone(t, pid, dir)
-}
-
 func TestCloseDoesTheWorkOfAKilledSupervisor(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -181,18 +135,6 @@ func TestNothingIsLeftOfAParentKilledDuringItsStart(t *testing.T) {
 	}
 }
 
-func TestClosedServerLeavesNoFolder(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	pid, dir := s.PID(), folder(s)
-	s.MustDo(t, "SET", "k", "v")
-	s.MustDo(t, "SAVE")
-	require.FileExists(t, dir+"/dump.rdb")
-	s.Close()
-	require.False(t, alive(pid))
-	require.NoDirExists(t, dir)
-}
-
 // parent returns the process id of a process's parent.
 func parent(t *testing.T, pid int) int {
 	t.Helper()
@@ -202,4 +144,36 @@ func parent(t *testing.T, pid int) int {
 	ppid, err := strconv.Atoi(strings.Fields(rest)[1])
 	require.NoError(t, err)
 	return ppid
+}
+
+// A server dies with its parent, however that ends, and whether the server or the parent is stopped.
+func TestServerDiesWithItsParent(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(child *redistest.Process){
+		"Killed": (*redistest.Process).Kill,
+		"Frozen": func(child *redistest.Process) {
+			child.Freeze()
+			child.Kill()
+		},
+		"Forgets it": func(child *redistest.Process) {
+			child.Send("end")
+			require.Zero(t, child.Wait(patience))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			child, pid, dir := keeper(t)
+			end(child)
+			requireGone(t, pid, dir)
+		})
+	}
+	t.Run("Killed beside a frozen server", func(t *testing.T) {
+		t.Parallel()
+		child, pid, dir := keeper(t, "KEEPER_FREEZES=1")
+		line, err := child.ReadLine(patience)
+		require.NoError(t, err)
+		require.Equal(t, "frozen", line)
+		child.Kill()
+		requireGone(t, pid, dir)
+	})
 }

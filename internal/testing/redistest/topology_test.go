@@ -88,7 +88,7 @@ func TestEveryTopologyDiesWithItsKilledParent(t *testing.T) {
 
 func TestOptionOfASingleServerIsRefusedBySeveral(t *testing.T) {
 	t.Parallel()
-	for _, option := range []redistest.Option{redistest.WithPort(1), redistest.WithTLS(), redistest.WithClientCertificates()} {
+	for _, option := range []redistest.Option{redistest.WithTLS(), redistest.WithClientCertificates()} {
 		_, err := redistest.RunSentinel(option)
 		require.ErrorContains(t, err, "single servers")
 		_, err = redistest.RunCluster(option)
