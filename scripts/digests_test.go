@@ -75,19 +75,3 @@ func TestTheServerKnowsAScriptByTheDigestOfItsFile(t *testing.T) {
 		require.Equal(t, s.SHA1, server.MustDo(t, "SCRIPT", "LOAD", s.Source), s.Name)
 	}
 }
-
-func TestAllHasTheScriptsInUse(t *testing.T) {
-	t.Parallel()
-	all, err := scripts.All()
-	require.NoError(t, err)
-	for _, s := range []*scripts.Script{
-		scripts.SessionHello, scripts.SessionRewrite, scripts.SessionProbeSlots, scripts.SessionReadString, scripts.HolderDescribe, scripts.HolderForce, scripts.HolderRenew,
-		scripts.QueueHeartbeat, scripts.LockEnter, scripts.LockPoll, scripts.LockKeep, scripts.LockLeave, scripts.LockFree, scripts.LockRequeue, scripts.LockForce, scripts.LockWaiters,
-		scripts.CountdownStart, scripts.CountdownCount, scripts.CountdownRead, scripts.CountdownReset,
-		scripts.ElectionPut, scripts.ElectionClear, scripts.ElectionRead,
-		scripts.OnceRead, scripts.OnceStore, scripts.OnceForget,
-		scripts.RWLockEnter, scripts.RWLockPoll, scripts.RWLockLeave, scripts.RWLockForce, scripts.RWLockDowngrade, scripts.RWLockMayShare,
-	} {
-		require.Contains(t, all, s)
-	}
-}

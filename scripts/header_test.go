@@ -227,17 +227,3 @@ func TestNumbersBecomeTextByFormatOnly(t *testing.T) {
 		}
 	})
 }
-
-// Only what compares no stamps as texts reads the time in another way.
-func TestEachScriptReadsTheTimeInOnePlace(t *testing.T) {
-	t.Parallel()
-	byNumber := []string{"holder/describe", "holds/drop", "holds/renew", "redisson/permit-renew", "redlock/release"}
-	all, err := scripts.All()
-	require.NoError(t, err)
-	for _, s := range all {
-		// lengthen_key and key_ends have a time of their own for servers before Redis 7.
-		if strings.Contains(s.Source, "local time = redis.call('TIME')\n") && !strings.Contains(s.Source, "the clock of the server") {
-			require.Contains(t, byNumber, s.Name)
-		}
-	}
-}

@@ -265,13 +265,6 @@ func parseStamp(tb testing.TB, text any) int64 {
 	return stamp
 }
 
-// requireDenied checks that the server denied a right to a command, in the words of this server or that.
-func requireDenied(tb testing.TB, err error) {
-	tb.Helper()
-	require.Error(tb, err)
-	require.Regexp(tb, `can't run this command|has no permissions to run`, err.Error())
-}
-
 // newFixtureAt is newPlace on a server of its own, which the test may change.
 func newFixtureAt(tb testing.TB, options ...redistest.Option) *fixture {
 	tb.Helper()
@@ -293,38 +286,6 @@ func (f *fixture) fill() {
 	require.ErrorContains(f, err, "OOM")
 }
 
-// limited is the user that a test makes.
-const limited = "limited"
-
-// as returns the fixture as a user finds it that has these rights alone. The server must be the test's own. Before Redis
-// 7.0 scripts read the end of a key by PTTL before they set a later one.
-func (f *fixture) as(rights ...string) *fixture {
-	f.Helper()
-	words := []any{"ACL", "SETUSER", limited, "reset", "on", ">secret", "~sb:*", "-@all", "+eval", "+evalsha"}
-	old := redistest.IsOld(f)
-	for _, right := range rights {
-		switch {
-		case !old:
-		case right == "+pexpire":
-			words = append(words, "+pttl")
-		case strings.HasSuffix(right, "pexpiretime"), strings.HasSuffix(right, "spublish"):
-			continue
-		}
-		words = append(words, right)
-		if f.isTimed && strings.HasSuffix(right, "pexpire") {
-			words = append(words, right+"at") // see redistest.Timed
-			if !old {
-				words = append(words, "+pexpiretime")
-			}
-		}
-	}
-	f.server.MustDo(f, words...)
-	q := *f
-	q.server = redistest.PoolAs(f.server.Server, limited, "secret")
-	f.Cleanup(q.server.Close)
-	return &q
-}
-
 // first returns what a reply begins with, or is.
 func first(reply any) any {
 	if list, isList := reply.([]any); isList {
@@ -333,35 +294,31 @@ func first(reply any) any {
 	return reply
 }
 
-// foreign is what may stand at a holder key that is not this kind's: how it is made, and what an
-// call of redlock says of it, "" being that the server refuses the type.
-var foreign = map[string]struct {
-	make []any
-	kind string
-}{
-	"List":         {[]any{"RPUSH", "", "x"}, ""},
-	"Zset":         {[]any{"ZADD", "", 1, "x"}, ""},
-	"Set":          {[]any{"SADD", "", "x"}, ""},
-	"Hash":         {[]any{"HSET", "", "f", "x"}, ""},
-	"Stream":       {[]any{"XADD", "", "1-1", "f", "x"}, ""},
-	"String":       {[]any{"SET", "", "hello"}, "?"},
-	"ShortString":  {[]any{"SET", "", "sb"}, "?"},
-	"EmptyString":  {[]any{"SET", "", ""}, "?"},
-	"Number":       {[]any{"SET", "", 42}, "?"},
-	"OtherLayout":  {[]any{"SET", "", "sb2q" + digits(noon) + ours}, "?"},
-	"CutShort":     {[]any{"SET", "", "sb1q" + digits(noon) + we}, "?"},
-	"Unmarked":     {[]any{"SET", "", "sb1q" + digits(noon) + theirs}, "?"},
-	"TooLong":      {[]any{"SET", "", votedFor(theirs, noon, they) + strings.Repeat("x", 74-len(label))}, "?"},
-	"FloorAndMore": {[]any{"SET", "", released(noon) + "x"}, "?"},
-	"OtherKind":    {[]any{"SET", "", "sb1l" + digits(noon) + ours}, "l"},
-	"ReadWrite":    {[]any{"ZADD", "", -1, "sb1w", noon, theirs}, "w"},
-	"OtherKindToo": {[]any{"SET", "", "sb1w" + digits(noon) + theirs + we, "PX", 60_000}, "w"},
+// foreign is what may stand at a key that is not this kind's, as a command that makes it.
+var foreign = map[string][]any{
+	"List":         {"RPUSH", "", "x"},
+	"Zset":         {"ZADD", "", 1, "x"},
+	"Set":          {"SADD", "", "x"},
+	"Hash":         {"HSET", "", "f", "x"},
+	"Stream":       {"XADD", "", "1-1", "f", "x"},
+	"String":       {"SET", "", "hello"},
+	"ShortString":  {"SET", "", "sb"},
+	"EmptyString":  {"SET", "", ""},
+	"Number":       {"SET", "", 42},
+	"OtherLayout":  {"SET", "", "sb2q" + digits(noon) + ours},
+	"CutShort":     {"SET", "", "sb1q" + digits(noon) + we},
+	"Unmarked":     {"SET", "", "sb1q" + digits(noon) + theirs},
+	"TooLong":      {"SET", "", votedFor(theirs, noon, they) + strings.Repeat("x", 74-len(label))},
+	"FloorAndMore": {"SET", "", released(noon) + "x"},
+	"OtherKind":    {"SET", "", "sb1l" + digits(noon) + ours},
+	"ReadWrite":    {"ZADD", "", -1, "sb1w", noon, theirs},
+	"OtherKindToo": {"SET", "", "sb1w" + digits(noon) + theirs + we, "PX", 60_000},
 }
 
 // puts makes what is foreign at a key.
 func (f *fixture) puts(what, key string) {
 	f.Helper()
-	made := foreign[what].make
+	made := foreign[what]
 	f.server.MustDo(f, append([]any{made[0], key}, made[2:]...)...)
 	if f.isTimed && made[len(made)-1] == 60_000 {
 		f.expires(key, time.Minute)

@@ -40,8 +40,7 @@ func (w withPool) Run() int {
 	return w.Tests.Run()
 }
 
-// serverOfOwn returns a server that no other test uses until this one ends. The test may fill its memory, make a user, and
-// write any key.
+// serverOfOwn returns a server that no other test uses until this one ends. The test may fill its memory and write any key.
 func serverOfOwn(tb testing.TB) *redistest.PooledServer {
 	tb.Helper()
 	s := idleServer()
@@ -52,7 +51,6 @@ func serverOfOwn(tb testing.TB) *redistest.PooledServer {
 	}
 	tb.Cleanup(func() {
 		s.MustDo(tb, "CONFIG", "SET", "maxmemory", 0)
-		s.MustDo(tb, "ACL", "DELUSER", limited)
 		s.MustDo(tb, "FLUSHALL")
 		pool.Lock()
 		defer pool.Unlock()

@@ -45,27 +45,3 @@ func TestARewriteIsAlwaysAWrite(t *testing.T) {
 		})
 	}
 }
-
-func TestARewriteMakesNoKey(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	unchanged := f.untouched()
-	require.Equal(t, int64(0), first(f.run(scripts.SessionRewrite)))
-	unchanged()
-}
-
-// P4, P10: a key without an end gets none, whichever right is missing.
-func TestADeniedRewriteChangesNothing(t *testing.T) {
-	t.Parallel()
-	for _, right := range []string{"+pttl", "+pexpire", "+persist"} {
-		t.Run(right, func(t *testing.T) {
-			t.Parallel()
-			f := newFixtureAt(t)
-			f.server.MustDo(t, "SET", f.key, votedFor(ours, noon, ""))
-			unchanged := f.untouched()
-			_, err := f.as("+@all", "-"+right[1:]).try(scripts.SessionRewrite)
-			requireDenied(t, err)
-			unchanged()
-		})
-	}
-}

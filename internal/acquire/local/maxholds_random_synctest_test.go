@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -31,11 +33,13 @@ type walkServer struct {
 	queue   *Queue
 	key     ShareKey
 	random  *rand.Rand
+	most    int64        // the greatest number of goroutines of the session that may have a hold
 	using   atomic.Int64 // counts the goroutines of the session that have a hold
 	served  atomic.Int64
 	reused  atomic.Int64 // counts the uses of idle holds
 	leaving sync.WaitGroup
 	keepFor time.Duration // how long a hold is kept while no goroutine uses it; 0 is not at all
+	hasty   bool          // nothing takes time, and the walk is no part of a bubble
 
 	mu struct {
 		sync.Mutex
@@ -45,8 +49,14 @@ type walkServer struct {
 	}
 }
 
-// sleepUpTo lasts as long as a call, or a use, does: in virtual time.
-func (s *walkServer) sleepUpTo(limit time.Duration) { time.Sleep(s.below(limit)) }
+// sleepUpTo lasts as long as a call, or a use, does: in virtual time. In real time it lets another goroutine run.
+func (s *walkServer) sleepUpTo(limit time.Duration) {
+	if s.hasty {
+		runtime.Gosched()
+		return
+	}
+	time.Sleep(s.below(limit))
+}
 
 func (s *walkServer) below(limit time.Duration) time.Duration {
 	s.mu.Lock()
@@ -274,7 +284,7 @@ func TestMaxHolds_RandomWalk_IsKept(t *testing.T) {
 		for seed := range uint64(40) {
 			t.Run(fmt.Sprintf("%d/%d/%d", r.Policy, r.MaxHolds, seed), func(t *testing.T) {
 				t.Parallel()
-				synctest.Test(t, func(t *testing.T) { walk(t, r, 0, seed) })
+				synctest.Test(t, func(t *testing.T) { walk(t, &walkServer{key: r}, seed, 40) })
 			})
 		}
 	}
@@ -286,39 +296,54 @@ func TestIdleHolds_RandomWalk_AreUsedOrEnded(t *testing.T) {
 	for seed := range uint64(40) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { walk(t, exclusiveKey, 4*time.Millisecond, 3*seed) })
+			synctest.Test(t, func(t *testing.T) { walk(t, &walkServer{key: exclusiveKey, keepFor: 4 * time.Millisecond}, 3*seed, 40) })
 		})
 	}
 }
 
-func walk(t *testing.T, r ShareKey, keepFor time.Duration, seed uint64) {
+// P1, P4, P6: the same without a bubble, as quickly as can be.
+func TestNoPermitIsLostAndNoWaiterForgotten(t *testing.T) {
+	t.Parallel()
+	for _, r := range []ShareKey{permitKey, exclusiveKey} {
+		walk(t, &walkServer{key: r, hasty: true}, 2, 400)
+	}
+}
+
+// walk lets goroutines of a session use what few can have, so many times each.
+func walk(t *testing.T, s *walkServer, seed uint64, rounds int) {
 	t.Helper()
 	table := newTable(t)
-	s := &walkServer{
-		T: t, table: table, queue: table.Use("a"), key: r, keepFor: keepFor,
-		random: rand.New(rand.NewPCG(seed, uint64(r.MaxHolds))), //nolint:gosec // a walk that can be repeated
-	}
+	s.T, s.table, s.queue = t, table, table.Use("a")
+	s.random = rand.New(rand.NewPCG(seed, uint64(s.key.MaxHolds))) //nolint:gosec // a walk that can be repeated
 	free := 1 + int(seed%3)
-	s.mu.free = free
+	s.mu.free, s.most = free, int64(free)
+	if s.key.Policy == Shared {
+		s.most = math.MaxInt64
+	}
+	if s.key.MaxHolds > 0 {
+		s.most = min(s.most, int64(s.key.MaxHolds))
+	}
 	var all sync.WaitGroup
 	for range 12 {
 		all.Go(func() {
-			for range 40 {
+			for range rounds {
 				s.useOnce()
 			}
 		})
 	}
 	all.Go(s.others)
-	if keepFor > 0 {
+	if s.keepFor > 0 {
 		all.Go(s.recalls)
 	}
 	all.Wait() // a waiter that is forgotten blocks the bubble, and fails the test
 	s.leaving.Wait()
-	time.Sleep(keepFor + 2*time.Millisecond) // what is idle then ends
-	synctest.Wait()
+	if !s.hasty {
+		time.Sleep(s.keepFor + 2*time.Millisecond) // what is idle then ends
+		synctest.Wait()
+	}
 	require.Zero(t, table.Idle())
 	require.Positive(t, s.served.Load())
-	require.Equal(t, keepFor > 0, s.reused.Load() > 0)
+	require.Equal(t, s.keepFor > 0, s.reused.Load() > 0)
 	require.Equal(t, free, s.mu.free, "all were released")
 	require.Empty(t, s.mu.waiting)
 	for c := range s.queue.listsLocked() {
@@ -350,7 +375,11 @@ func (s *walkServer) useOnce() {
 	s.sleepUpTo(10 * time.Millisecond)
 	ctx, cancel := context.WithCancel(context.Background())
 	if s.oneIn(4) {
-		ctx, cancel = context.WithTimeout(context.Background(), s.below(4*time.Millisecond))
+		limit := 4 * time.Millisecond
+		if s.hasty {
+			limit = 200 * time.Microsecond
+		}
+		ctx, cancel = context.WithTimeout(context.Background(), s.below(limit))
 	}
 	defer cancel()
 	get := func() (hold.Lease, error) { return acquire(ctx, s.queue, s.key, s) }
@@ -364,8 +393,8 @@ func (s *walkServer) useOnce() {
 		}
 		return
 	}
-	if n := s.using.Add(1); s.key.MaxHolds > 0 && n > int64(s.key.MaxHolds) {
-		s.Errorf("the session has %d holds", n)
+	if n := s.using.Add(1); n > s.most {
+		s.Errorf("the session has %d holds of %d", n, s.most)
 	}
 	s.served.Add(1)
 	s.sleepUpTo(time.Millisecond)

@@ -27,9 +27,6 @@ const (
 	patience = 20 * time.Second
 	// lease is longer than any test.
 	lease = time.Hour
-	// delay is longer than what a test does meanwhile, and shorter than a client tolerates a silent
-	// connection.
-	delay = 1500 * time.Millisecond
 )
 
 // lockRequest is one for a hold that is longer than any test.

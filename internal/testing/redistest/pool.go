@@ -33,13 +33,6 @@ func Pool(s *Server) *PooledServer {
 	return &PooledServer{Server: s, idle: make(chan *pooledConn, poolSize)}
 }
 
-// PoolAs is Pool for another user.
-func PoolAs(s *Server, user, password string) *PooledServer {
-	p := Pool(s)
-	p.auth = []any{"AUTH", user, password}
-	return p
-}
-
 // Close closes the connections that no command uses, and leaves the server alone.
 func (p *PooledServer) Close() {
 	for {
