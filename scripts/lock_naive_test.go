@@ -156,7 +156,7 @@ func (nl *naiveLock) handOff(caller string, floor int64) (chosen, number string)
 		nl.takes(t.hold, floor, max((l.until-nl.now+999)/1000, 1000))
 		nl.marks()
 		if session != caller {
-			nl.notified[session] = append(nl.notified[session], attempt(t.hold)+digits(nl.key.stamp)+l.number)
+			nl.messages[session] = append(nl.messages[session], attempt(t.hold)+digits(nl.key.stamp)+l.number)
 		}
 		return t.hold, l.number
 	}

@@ -138,7 +138,7 @@ type naive struct {
 	now      int64
 	tickets  []ticket
 	sessions map[string]lifeOf
-	notified map[string][]string       // the messages to each session
+	messages map[string][]string       // the messages to each session
 	listens  func(session string) bool // whether the server has a listener of the session
 }
 

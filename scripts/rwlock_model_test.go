@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -104,7 +103,7 @@ func (nr *naiveRW) handOff(requester, silent string) string {
 	}
 	for session, text := range published {
 		if session != requester {
-			nr.notified[session] = append(nr.notified[session], text)
+			nr.messages[session] = append(nr.messages[session], text)
 		}
 	}
 	return published[requester]
@@ -249,42 +248,29 @@ func (nr *naiveRW) renew(hold string, ms int64) int64 {
 // lose is what the key says.
 func (nr *naiveRW) lose() { nr.has, nr.wrote, nr.floor = nil, false, 0 }
 
-// rwGame is a random use of one read-write lock, and what ought to come of it.
+// rwGame is a game of a read-write lock.
 type rwGame struct {
 	*rwlock
-	*rand.Rand
+	*game
 
-	model  naiveRW
-	all    []string // the holds that there ever were
-	listen map[string]*listener
+	model naiveRW
 }
 
-func newRWGame(t *testing.T, seed uint64) *rwGame {
+func newRWGame(t *testing.T, seed uint64) player {
 	t.Helper()
-	g := &rwGame{rwlock: newRWLock(t), Rand: rand.New(rand.NewPCG(seed, 2)), listen: make(map[string]*listener)}
-	g.model.sessions, g.model.notified = make(map[string]lifeOf), make(map[string][]string)
+	g := &rwGame{rwlock: newRWLock(t)}
 	g.memory = make(memory)
-	for _, session := range players[:3] {
-		g.listen[session] = g.listens(session)
-	}
-	g.model.listens = func(session string) bool { return g.listen[session] != nil }
-	g.advance(0)
+	g.game = newGame(g.queueFixture, &g.model.naive, seed, players[:3])
 	return g
-}
-
-func (g *rwGame) advance(us int64) {
-	g.clock += us
-	g.model.now = g.clock
 }
 
 // any returns one of all holds, mostly a late one, and its mode: there are more readers than writers.
 func (g *rwGame) any() (hold, mode string) {
-	n := len(g.all)
-	if n == 0 || g.IntN(3) == 0 {
-		g.all = append(g.all, players[g.IntN(len(players))]+fmt.Sprintf("%019d", n))
-		hold = g.all[n]
+	if n := len(g.made); n == 0 || g.IntN(3) == 0 {
+		hold = players[g.IntN(len(players))] + fmt.Sprintf("%019d", n)
+		g.made = append(g.made, hold)
 	} else {
-		hold = g.all[max(n-1-g.IntN(10), 0)]
+		hold = g.latest(10)[g.IntN(min(n, 10))]
 	}
 	if (hold[40]-'0')%3 == 0 {
 		return hold, writes
@@ -292,7 +278,7 @@ func (g *rwGame) any() (hold, mode string) {
 	return hold, reads
 }
 
-// holder returns one of those that have the lock, if anybody has, or any hold.
+// holder returns one of those that have the lock, if there is one, or any hold.
 func (g *rwGame) holder() string {
 	if n := len(g.model.has); n > 0 && g.IntN(4) > 0 {
 		return g.model.has[g.IntN(n)].hold
@@ -301,17 +287,6 @@ func (g *rwGame) holder() string {
 	return hold
 }
 
-// late returns some of the holds that came last, of a session or of all.
-func (g *rwGame) late(session string) (holds []string) {
-	for _, h := range g.all[max(len(g.all)-12, 0):] {
-		if (session == "" || h[:22] == session) && g.IntN(4) > 0 {
-			holds = append(holds, h)
-		}
-	}
-	return holds
-}
-
-// step does one thing to the lock and to the model, and returns what both say.
 func (g *rwGame) step() (what string, got, want any) {
 	hold, mode := g.any()
 	switch g.IntN(19) {
@@ -354,20 +329,11 @@ func (g *rwGame) step() (what string, got, want any) {
 		ms := 1 + g.Int64N(10_000)
 		return "renews " + hold, g.renews(hold, ms), g.model.renew(hold, ms)
 	case 14:
-		number := heartbeatNumber(max(g.heartbeatCount-g.IntN(3), 1)) // some are late
-		g.heartbeat(hold[:22], life, number)
-		g.model.heartbeat(hold[:22], number)
-		return "heartbeat of " + hold[:22], nil, nil
+		return g.beats(hold[:22]), nil, nil
 	case 15:
-		if g.IntN(2) == 0 && g.seemsListening(players[3]) {
-			g.model.isListening(players[3], true)
-			return "was heard " + players[3], nil, nil
-		}
-		g.advance(g.Int64N(second))
-	default:
-		g.advance([]int64{1, second, second, 4 * second, 15 * second, 70 * second, -second, -hour}[g.IntN(8)])
+		return g.listened(players[3]), nil, nil
 	}
-	return fmt.Sprint("time is ", g.clock), nil, nil
+	return g.elapse(), nil, nil
 }
 
 // leave is a step: the leave of a hold, which may have the lock alone.
@@ -405,35 +371,9 @@ func (g *rwGame) compare() {
 	}
 }
 
-// compareMessages compares the messages to the sessions since the last call with those of the model.
-func (g *rwGame) compareMessages() {
-	g.Helper()
-	for _, session := range players[:3] {
-		require.Equal(g, append([]string{}, g.model.notified[session]...), g.listen[session].received(), "what %s was told", session)
-	}
-	clear(g.model.notified)
-}
-
 // P1, P3, order: whatever happens in whatever order, and whatever the clock does, the lock is what the
 // naive one is.
 func TestAReadWriteLockIsWhatANaiveOneIs(t *testing.T) {
 	t.Parallel()
-	const steps, between = 500, 20 // steps between two comparisons of the messages
-	for seed := range games() {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			t.Parallel()
-			g := newRWGame(t, seed)
-			var history []string
-			for n := range steps {
-				what, got, want := g.step()
-				history = append(history, what)
-				require.Equal(t, want, got, "%v", history[max(len(history)-40, 0):])
-				g.compare()
-				if (n+1)%between == 0 {
-					g.compareMessages()
-				}
-			}
-			g.requireEnds()
-		})
-	}
+	plays(t, newRWGame)
 }

@@ -5,7 +5,6 @@ package scripts_test
 import (
 	"cmp"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"testing"
@@ -19,7 +18,7 @@ type naivePermits struct {
 	naive
 
 	stamp    int64 // the floor
-	notified int   // the capacity that callers pass
+	called   int   // the capacity that callers pass
 	capacity int   // 0 if the key does not say
 	holds    []permitHold
 	granted  int64 // the stamp of the last hold that was granted from the queue
@@ -159,7 +158,7 @@ func (np *naivePermits) enter(request, number string) []any {
 	}
 	capacity := np.capacity
 	if capacity == 0 {
-		capacity = np.notified
+		capacity = np.called
 	}
 	if weightOf(request) > capacity {
 		return []any{int64(-4), int64(capacity)}
@@ -327,27 +326,37 @@ func (np *naivePermits) available() []any {
 	return []any{int64(1), int64(capacity), int64(out)}
 }
 
-// permitGame is a random use of one semaphore, and what ought to come of it.
+// permitGame is a game of a semaphore.
 type permitGame struct {
 	*permits
-	*rand.Rand
+	*game
 
-	model    naivePermits
-	requests []string // all requests so far
+	model          naivePermits
+	heldBefore     int // the permits that were held before the last step
+	capacityBefore int // the capacity that there was then
+}
+
+func newPermitGame(t *testing.T, seed uint64) player {
+	t.Helper()
+	const capacity = 4
+	g := &permitGame{permits: newPermits(t, capacity)}
+	g.memory, g.model.called = make(memory), capacity
+	g.game = newGame(g.queueFixture, &g.model.naive, seed, nil)
+	return g
 }
 
 // anyRequest returns one of all requests, mostly a late one.
 func (g *permitGame) anyRequest() string {
-	n := len(g.requests)
+	n := len(g.made)
 	if n == 0 || g.IntN(4) == 0 {
-		g.requests = append(g.requests, permitRequest(nth(string(rune('a'+g.IntN(4))), n), 1+g.IntN(5)))
-		return g.requests[n]
+		g.made = append(g.made, permitRequest(nth(string(rune('a'+g.IntN(4))), n), 1+g.IntN(5)))
+		return g.made[n]
 	}
-	return g.requests[max(n-1-g.IntN(8), 0)]
+	return g.latest(8)[g.IntN(min(n, 8))]
 }
 
-// step does one thing to the semaphore and to the model, and returns what both say.
 func (g *permitGame) step() (what string, got, want any) {
+	g.heldBefore, g.capacityBefore = g.model.used(), g.model.capacity
 	w := g.anyRequest()
 	switch g.IntN(19) {
 	case 0, 1, 2:
@@ -370,22 +379,14 @@ func (g *permitGame) step() (what string, got, want any) {
 			return "loses the key", nil, nil
 		}
 	case 6, 7:
-		var listed []string
-		for _, other := range g.requests[max(len(g.requests)-12, 0):] {
-			if other[:22] == w[:22] && g.IntN(4) > 0 {
-				listed = append(listed, other)
-			}
-		}
 		if g.model.capacity == 0 {
 			break // the key is lost: its own test
 		}
+		listed := g.late(w[:22])
 		got = g.polls(w[:22], listed...)
 		return fmt.Sprint("polls ", listed), got, g.model.poll(w[:22], heartbeatNumber(g.heartbeatCount), listed)
 	case 8:
-		number := heartbeatNumber(max(g.heartbeatCount-g.IntN(3), 1)) // some are late
-		g.heartbeat(w[:22], life, number)
-		g.model.heartbeat(w[:22], number)
-		return "heartbeat of " + w[:22], nil, nil
+		return g.beats(w[:22]), nil, nil
 	case 9, 10:
 		ttl := g.Int64N(10)
 		return "renews " + w, g.renews(w, time.Duration(ttl)*time.Second), g.model.renew(w, ttl*second)
@@ -396,33 +397,22 @@ func (g *permitGame) step() (what string, got, want any) {
 		return fmt.Sprint("resizes to ", n), g.resizes(n), g.model.resize(n)
 	case 13:
 		if weight := weightOf(w); weight > 1 {
-			kept := permitRequest(nth(w[:1], len(g.requests)), 1+g.IntN(weight-1))
-			g.requests = append(g.requests, kept)
+			kept := permitRequest(nth(w[:1], len(g.made)), 1+g.IntN(weight-1))
+			g.made = append(g.made, kept)
 			return fmt.Sprint("splits ", kept, w), g.splits(kept, w), g.model.split(kept, w)
 		}
 	case 14, 15:
 		var alike []string
-		for _, other := range g.requests[max(len(g.requests)-8, 0):] {
+		for _, other := range g.latest(8) {
 			if other[:22] == w[:22] && other[41:] == w[41:] && g.IntN(8) > 0 {
 				alike = append(alike, other)
 			}
 		}
 		return fmt.Sprint("yields ", w, alike), g.yields(w, alike...), g.model.yield(w, alike)
 	case 16:
-		if g.IntN(2) == 0 && g.seemsListening(w[:22]) {
-			g.model.isListening(w[:22], true)
-			return "was heard " + w[:22], nil, nil
-		}
-		g.advance(g.Int64N(2 * second))
-	default:
-		g.advance([]int64{1, 4 * second, 15 * second, 40 * second, -second, -hour}[g.IntN(6)])
+		return g.listened(w[:22]), nil, nil
 	}
-	return fmt.Sprint("time is ", g.clock), g.available(), g.model.available()
-}
-
-func (g *permitGame) advance(us int64) {
-	g.clock += us
-	g.model.now = g.clock
+	return g.elapse(), g.available(), g.model.available()
 }
 
 // compare holds the semaphore against the model. Tickets of those that lost their positions may be there still.
@@ -453,34 +443,14 @@ func (g *permitGame) compare() {
 		require.Equal(g, int64(g.model.capacity), g.score("capacity"))
 		require.Equal(g, -g.model.stamp, g.score("sb1s"), "the floor")
 	}
+	if used := g.model.used(); used > g.heldBefore && g.capacityBefore == g.model.capacity {
+		require.LessOrEqual(g, used, g.capacityBefore, "more were granted than there are")
+	}
 }
 
 // P1, P3, order: whatever happens in whatever order, and whatever the clock does, the semaphore is what the naive one
 // is: it grants in order, and its sum is that of its holds.
 func TestASemaphoreIsWhatANaiveOneIs(t *testing.T) {
 	t.Parallel()
-	const steps = 500
-	for seed := range games() {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			t.Parallel()
-			const capacity = 4
-			g := &permitGame{permits: newPermits(t, capacity), Rand: rand.New(rand.NewPCG(seed, 2))}
-			g.memory = make(memory)
-			g.model.sessions, g.model.notified = make(map[string]lifeOf), capacity
-			g.model.listens = func(string) bool { return false }
-			g.advance(0)
-			var history []string
-			for range steps {
-				before, capacity := g.model.used(), g.model.capacity
-				what, got, want := g.step()
-				history = append(history, what)
-				require.Equal(t, want, got, "%v", history[max(len(history)-40, 0):])
-				g.compare()
-				if used := g.model.used(); used > before && capacity == g.model.capacity {
-					require.LessOrEqual(t, used, capacity, "more were granted than there are")
-				}
-			}
-			g.requireEnds()
-		})
-	}
+	plays(t, newPermitGame)
 }
