@@ -145,7 +145,7 @@ func TestStepsAreCountedOverAllConnections(t *testing.T) {
 func TestDelayedRequestIsExecutedAlthoughTheClientHasGone(t *testing.T) {
 	t.Parallel()
 	s, p := proxied(t)
-	f := p.Arm(redistest.Fault{Kind: redistest.DelayRequest, Delay: quiet}) // at least: see TestDelayLastsAsLongAsConfigured
+	f := p.Arm(redistest.Fault{Kind: redistest.DelayRequest, Delay: quiet}) // at least
 	r := dial(t, p.Addr())
 	r.send(evalIncr())
 	receive(t, f.Fired())

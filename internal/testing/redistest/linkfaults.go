@@ -40,7 +40,6 @@ func (l *link) reply(f frame) {
 	m := packet{data: f.raw, due: l.arrival()}
 	c, s := l.pending.match(f)
 	if c == messageFrame && l.proxy.dropPushes.Load() {
-		l.proxy.dropped.Add(1)
 		return
 	}
 	l.proxy.counter.reply(s)

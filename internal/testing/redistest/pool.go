@@ -15,7 +15,6 @@ import (
 type PooledServer struct {
 	*Server
 
-	auth []any // the first command of a connection; nil for the default user
 	idle chan *pooledConn
 }
 
@@ -87,19 +86,7 @@ func (p *PooledServer) conn() (*pooledConn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("redistest: %w", err)
 	}
-	kept := &pooledConn{c, bufio.NewReader(c)}
-	if p.auth == nil {
-		return kept, nil
-	}
-	reply, err := kept.do(p.auth)
-	if refused, isError := reply.(ReplyError); isError {
-		err = refused
-	}
-	if err != nil {
-		_ = c.Close()
-		return nil, fmt.Errorf("redistest: %w", err)
-	}
-	return kept, nil
+	return &pooledConn{c, bufio.NewReader(c)}, nil
 }
 
 func (c *pooledConn) do(args []any) (any, error) {

@@ -28,7 +28,6 @@ type Proxy struct {
 	links    sync.WaitGroup // the goroutines of all links, and the acceptor
 
 	dropPushes atomic.Bool
-	dropped    atomic.Int64 // messages
 	latency    atomic.Int64 // nanoseconds
 	counter    requestCounter
 
@@ -179,9 +178,6 @@ func (p *Proxy) SwitchTo(upstreamAddr string) { p.upstream.Store(&upstreamAddr) 
 // DropPushes makes published messages vanish, or arrive again. Confirmations of
 // subscriptions and other pushes arrive in any case.
 func (p *Proxy) DropPushes(on bool) { p.dropPushes.Store(on) }
-
-// DroppedPushes returns how many messages have vanished.
-func (p *Proxy) DroppedPushes() int { return int(p.dropped.Load()) }
 
 // SetLatency makes everything that arrives from now on take d longer, in each direction,
 // in order. It models distance, not bandwidth.
