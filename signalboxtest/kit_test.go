@@ -111,21 +111,6 @@ func TestAReleaseOutlivesAStop(t *testing.T) {
 	})
 }
 
-func TestAServerWithoutPersistenceLosesLocks(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		kit := signalboxtest.New(t, signalboxtest.LoseData())
-		lease, err := reentrant.New(kit.Session(), "a").Lock(t.Context())
-		require.NoError(t, err)
-		kit.Advance(time.Second)
-		kit.Stop()
-		kit.Start()
-		require.False(t, kit.IsHeld("a"))
-		kit.Advance(15 * time.Second)
-		require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
-	})
-}
-
 // A redlock gets a vote of every new kit at once, and none of one that lost its data.
 func TestARedlockNeedsServersThatKeptTheirData(t *testing.T) {
 	t.Parallel()
@@ -274,17 +259,6 @@ func TestSessionsShareTheirDefaults(t *testing.T) {
 		require.Equal(t, "a label", holder.Label)
 		kit.Lose("a")
 		<-lease.Done()
-	})
-}
-
-func TestTheClientHasTheDataBesideTheLocks(t *testing.T) {
-	t.Parallel()
-	each(t, func(t *testing.T) {
-		client := signalboxtest.New(t).Client()
-		require.NoError(t, client.Do(t.Context(), client.B().Set().Key("k").Value("v").Build()).Error())
-		value, err := client.Do(t.Context(), client.B().Get().Key("k").Build()).ToString()
-		require.NoError(t, err)
-		require.Equal(t, "v", value)
 	})
 }
 

@@ -96,20 +96,6 @@ func TestSecretFileThatHangsCostsASecond(t *testing.T) {
 	})
 }
 
-// A pipe, as of <(pass show redis), can be read once.
-func TestSecretOfAPipeIsReadOnce(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "pipe")
-	require.NoError(t, syscall.Mkfifo(path, 0o600))
-	go func() { _ = os.WriteFile(path, []byte("geheim\n"), 0o600) }() // ends when the pipe is read
-	f := &secretFile{path: path, notices: newNotices(new(bytes.Buffer))}
-	for range 3 {
-		secret, err := f.read(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, "geheim", secret)
-	}
-}
-
 // A signal ends a command that waits for a pipe to which no program writes.
 func TestSignalEndsTheReadOfAPipe(t *testing.T) {
 	t.Parallel()
