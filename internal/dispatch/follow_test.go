@@ -4,8 +4,6 @@ package dispatch_test
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"maps"
 	"sync/atomic"
 	"testing"
@@ -120,52 +118,6 @@ func TestWaiterFollowsItsSlot(t *testing.T) {
 				w.FoundHeld(time.Hour)
 			}
 			require.Empty(t, log.String())
-		})
-	}
-}
-
-// P6: if a node dies or hangs, its waiters receive the messages of the replica that replaces it, and those of
-// the other nodes notice nothing.
-func TestWaitersFollowAFailover(t *testing.T) {
-	t.Parallel()
-	for name, leave := range map[string]func(*redistest.Server){
-		"Dead":    (*redistest.Server).Kill,
-		"Hanging": (*redistest.Server).Freeze,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			redistest.Slow(t, "a replica takes over when its primary has been silent for a while")
-			c := redistest.StartCluster(t)
-			d := newDispatcher(t, tuned(t, c), io.Discard)
-			var waits []*dispatch.Wait
-			var targets []dispatch.Target
-			for i := range 20 {
-				w, target := heldIn(t, c, d, fmt.Sprint(i))
-				waits, targets = append(waits, w), append(targets, target)
-			}
-			slot := c.Slot(t, targets[0].Key)
-			old := c.Owner(t, slot)
-			old.AwaitCopied(t, c.Replica(t, slot)) // or the locks are free after the failover, which a poll finds
-			owners := make([]*redistest.Server, len(targets))
-			for i, target := range targets {
-				owners[i] = c.Owner(t, c.Slot(t, target.Key))
-			}
-			leave(old)
-			promoted := c.AwaitFailover(t, slot, old)
-			for i, w := range waits {
-				if owners[i] == old {
-					owners[i] = promoted
-					redistest.Receive(t, "the confirmation by the promoted replica", w.C)
-					w.FoundHeld(time.Hour)
-					require.Equal(t, int64(1), subscribedIn(t, promoted, targets[i]))
-				}
-			}
-			for i, w := range waits {
-				require.False(t, locktest.IsClosed(w.C))
-				owners[i].MustDo(t, "SPUBLISH", targets[i].Channel, "1")
-				redistest.Receive(t, "the wake-up by a message", w.C)
-			}
-			require.Equal(t, 1, subscribers(t, promoted))
 		})
 	}
 }
