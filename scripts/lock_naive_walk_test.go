@@ -100,7 +100,7 @@ type player interface {
 	requireEnds() // checks that every key has an end
 }
 
-// plays plays some games.
+// plays takes walks of some games.
 func plays(t *testing.T, newPlayer func(t *testing.T, seed uint64) player) {
 	t.Helper()
 	const steps, between = 500, 20                      // steps between two comparisons of the messages
