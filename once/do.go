@@ -3,7 +3,6 @@
 package once
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,59 +58,61 @@ func (o *Once) mayRun(ctx context.Context, fn Func) error {
 	return nil
 }
 
-// tryDo is do without a wait for another call, or for a server that is away. Who has the turn or the claim may only be about to find
-// a stored outcome. So the outcome is read once more.
+// tryDo is do without a wait for another call, or for a server that is away. The call that has the turn or the claim may only be about
+// to find a stored outcome. So the outcome is read once more.
 func (o *Once) tryDo(ctx context.Context, fn Func) (callResult, error) {
 	if err := o.mayRun(ctx, fn); err != nil {
 		return callResult{}, err
 	}
-	if found, err := o.tryRead(ctx); err != nil || found.stored {
-		return storedResult(found.value), err
+	if r, isStored, err := o.tryRead(ctx); err != nil || isStored {
+		return r, err
 	}
 	f, _ := o.registry.join(o.outcomeKey)
 	defer o.registry.leave(f)
-	e, err := o.tryToExecute(ctx, f, fn)
-	if e != nil {
-		return e.wait(ctx)
-	}
-	if errors.Is(err, errs.ErrHeld) {
-		if found, readErr := o.tryRead(ctx); readErr != nil || found.stored {
-			return storedResult(found.value), readErr
+	held := errs.ErrHeld
+	select {
+	case f.turn <- struct{}{}:
+		e, r, err := o.claimAndExecute(ctx, f, fn, o.tryClaim)
+		if e != nil {
+			return e.wait(ctx)
 		}
+		if !errors.Is(err, errs.ErrHeld) {
+			return r, err
+		}
+		held = err
+	default: // another call of the session has the turn
 	}
-	return callResult{}, err
+	r, isStored, err := o.tryRead(ctx)
+	if err == nil && !isStored {
+		err = held
+	}
+	return r, err
 }
 
 // tryRead asks for the outcome once.
-func (o *Once) tryRead(ctx context.Context) (found storedOutcome, err error) {
-	if found, err = o.readOutcome(ctx); err != nil && ctx.Err() != nil {
-		err = errs.Ended(ctx)
+func (o *Once) tryRead(ctx context.Context) (r callResult, isStored bool, err error) {
+	found, err := o.readOutcome(ctx)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return callResult{}, false, errs.Ended(ctx)
+	case err != nil || !found.stored:
+		return callResult{}, false, err
 	}
-	return found, err
+	return storedResult(found.value), true, nil
 }
 
-// tryToExecute runs fn if no other call has the turn or the claim, and no outcome was stored meanwhile; else the error is
-// errs.ErrHeld.
-func (o *Once) tryToExecute(ctx context.Context, f *flight, fn Func) (e *execution, err error) {
-	select {
-	case f.turn <- struct{}{}:
-	default:
-		return nil, errs.ErrHeld
-	}
-	defer func() {
-		if e == nil {
-			f.endTurn()
-		}
-	}()
+// tryClaim is acquireClaim without a wait: the error is errs.ErrHeld if another call has the claim.
+func (o *Once) tryClaim(ctx context.Context, _ *flight) (signalbox.Lease, callResult, error) {
 	lease, err := o.claim.TryLock(hold.WithoutLeases(ctx))
 	if err != nil {
-		return nil, acquire.WithoutOp(err)
+		return signalbox.Lease{}, callResult{}, acquire.WithoutOp(err)
 	}
-	if found, err := o.tryRead(ctx); err != nil || found.stored {
+	r, isStored, err := o.tryRead(ctx)
+	if err != nil || isStored {
 		o.releaseClaim(lease)
-		return nil, cmp.Or(err, errs.ErrHeld) // the outcome is read once more
+		return signalbox.Lease{}, r, err
 	}
-	return o.execute(ctx, f, lease, fn), nil
+	return lease, callResult{}, nil
 }
 
 // joinFlight waits with the other calls of the session for an outcome, and leads if it is this call's
@@ -126,7 +127,7 @@ func (o *Once) joinFlight(ctx context.Context, fn Func) (r callResult, again boo
 	if !leads {
 		return storedResult(f.value), f.request <= since, nil
 	}
-	e, r, err := o.claimAndExecute(ctx, f, fn)
+	e, r, err := o.claimAndExecute(ctx, f, fn, o.acquireClaim)
 	if e == nil {
 		return r, false, err
 	}
@@ -134,15 +135,18 @@ func (o *Once) joinFlight(ctx context.Context, fn Func) (r callResult, again boo
 	return r, false, err
 }
 
+// acquirer acquires the claim, or learns the outcome that another session stored. It returns a lease if no outcome is stored.
+type acquirer func(ctx context.Context, f *flight) (signalbox.Lease, callResult, error)
+
 // claimAndExecute acquires the claim and runs fn, which ends the turn of the caller. Without an execution the turn has ended: also if
 // a hook of an observer ends the goroutine.
-func (o *Once) claimAndExecute(ctx context.Context, f *flight, fn Func) (e *execution, r callResult, err error) {
+func (o *Once) claimAndExecute(ctx context.Context, f *flight, fn Func, claim acquirer) (e *execution, r callResult, err error) {
 	defer func() {
 		if e == nil {
 			f.endTurn()
 		}
 	}()
-	lease, r, err := o.acquireClaim(ctx, f)
+	lease, r, err := claim(ctx, f)
 	if lease == (signalbox.Lease{}) {
 		return nil, r, err
 	}

@@ -124,7 +124,7 @@ func (o *Once) Do(ctx context.Context, fn Func) (value []byte, ran bool, err err
 // to, in any process. If it runs fn it waits for that until ctx ends, as Do does. While the server is away it fails as TryLock does. One
 // round trip if an outcome is stored, three if another call runs, four and the release if fn runs.
 //
-// A handler of HTTP answers ErrHeld with 409 Conflict, so that the client comes again.
+// An HTTP handler returns 409 Conflict for ErrHeld, so that the client tries again.
 func (o *Once) TryDo(ctx context.Context, fn Func) (value []byte, ran bool, err error) {
 	r, err := o.tryDo(ctx, fn)
 	return r.value, r.ran, o.explain("try do", r, err)

@@ -84,10 +84,7 @@ func New(tb testing.TB, options ...Option) *Kit {
 	// What it holds is the test's doing, and no leak.
 	k.own = k.open(signalbox.WithLabel("signalboxtest"), signalbox.WithLogger(slog.New(slog.DiscardHandler))).session
 	k.server.Server().SetPreHook(func(*server.Peer, string, ...string) bool {
-		if k.server.TryLock() { // a script, which holds the lock, does not call this command: no key expires while one runs
-			k.server.Unlock()
-			k.server.SetTime(time.Now())
-		}
+		testkit.KeepTime(k.server)
 		return false
 	})
 	k.ageServer()

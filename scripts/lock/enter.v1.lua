@@ -21,7 +21,7 @@
 --          keep_ms  how long the floor of a free lock is kept
 --          verb  PUBLISH or SPUBLISH
 --          channel  of grants, without the session that it ends with
--- returns  {1, stamp, now}  it holds, for life_us from now; the tokens of stamp to stamp + 255 are
+-- returns  {1, stamp, now}  it holds, for life_ms from now; the tokens of stamp to stamp + 255 are
 --          the hold's
 --          stamp  an integer and no array: the same, if stamp is now
 --          {0, left_us, more, now}  it does not; another hold lasts left_us at the most; more is 1
@@ -39,7 +39,8 @@ local unmarked, life_ms, not_after, label, waiting = ARGV[1], ARGV[2], ARGV[3], 
 
 -- include queue/now
 -- include lock/value
--- A lock that is free and has no mark, by no more than that needs. SET checks life_ms.
+-- A lock that is free and has no mark, by no more than that needs. SET checks life_ms,
+-- and '30000' is NOTED_LIFE_MS.
 if now <= not_after and (not value or #value == STAMP_END and string.sub(value, 1, 4) == 'sb1-' and string.sub(value, STAMP_START) < now)
   and #unmarked == TICKET_LENGTH + 1 and #label <= MAX_LABEL and (#life_ms < 5 or #life_ms == 5 and life_ms <= '30000') then
   redis.call('SET', holder, 'sb1l' .. now .. unmarked .. label, 'PX', life_ms)

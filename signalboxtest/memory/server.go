@@ -24,10 +24,11 @@ package memory
 import (
 	"crypto/rand"
 	"fmt"
-	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
+
+	"github.com/signalbox-go/signalbox/internal/testing/testkit"
 )
 
 // Server is a server in memory. Start makes one.
@@ -50,10 +51,7 @@ func Start() (*Server, error) {
 
 // before is called before each command. As on a real server, keys expire by the clock, and none expires while a script runs.
 func (s *Server) before(peer *server.Peer, command string, _ ...string) (isDone bool) {
-	if s.embedded.TryLock() { // a script, which holds the lock, does not call this command
-		s.embedded.Unlock()
-		s.embedded.SetTime(time.Now())
-	}
+	testkit.KeepTime(s.embedded)
 	if command == "CLUSTER" { // it would report a cluster of one node
 		peer.WriteError("ERR This instance has cluster support disabled")
 		return true

@@ -230,7 +230,7 @@ func TestAPrimaryThatRefusesTheClientIsNamed(t *testing.T) {
 }
 
 // An event of a sentinel that has fewer words than the client reads ends its connection, and not the process. It is named in the log, once
-// until there is a whole one. The client goes on to hear events.
+// until there is a whole one. The client continues to receive events.
 func TestShortEventsOfASentinelEndItsConnection(t *testing.T) {
 	t.Parallel()
 	for _, resp2 := range []bool{false, true} {
