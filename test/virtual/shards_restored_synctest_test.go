@@ -4,6 +4,7 @@ package virtual_test
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -64,17 +65,7 @@ func TestNamesOfASyncThatTheServerLost(t *testing.T) {
 		set := shards.Names("a", "b", "c")
 		a, b := l.member(set, shardDrain, shards.Limit(2)), l.member(set, shardDrain, shards.Limit(2))
 		l.untilEven(3, a, b)
-		ctx, cancel := context.WithCancel(w.Context())
-		var shown atomic.Pointer[shards.View]
-		over := make(chan struct{})
-		go func() {
-			defer close(over)
-			for v, err := range a.group.Watch(ctx) {
-				if err == nil {
-					shown.Store(v)
-				}
-			}
-		}()
+		shown := l.watches(a.group)
 		time.Sleep(time.Minute)
 		kept := backupOf(w.T, w.redis)
 		require.NoError(w, a.group.Sync(w.Context(), []string{"b", "c", "d", "e", "f"}))
@@ -93,9 +84,73 @@ func TestNamesOfASyncThatTheServerLost(t *testing.T) {
 			was, _ := shown.Load().Owner(name)
 			require.Equal(w, is, was)
 		}
-		cancel()
-		<-over
 	})
+}
+
+// watches returns what Watch yielded last.
+func (l *shardLog) watches(g *shards.Group) *atomic.Pointer[shards.View] {
+	var shown atomic.Pointer[shards.View]
+	ctx, cancel := context.WithCancel(l.w.Context())
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		for v, err := range g.Watch(ctx) {
+			if err == nil {
+				shown.Store(v)
+			}
+		}
+	}()
+	l.w.ends = append(l.w.ends, func() { cancel(); <-over })
+	return &shown
+}
+
+// An observer knows what the server has lost: a version that is still to come, of a group that was made anew by members that knew less,
+// or that a failover restored. It shows what View says all the same.
+func TestObserversForgetWhatTheServerLost(t *testing.T) {
+	t.Parallel()
+	for _, loss := range []string{"data", "newest writes"} {
+		for _, back := range []time.Duration{0, time.Second, 10 * time.Second, 2 * time.Hour} {
+			t.Run(fmt.Sprintf("%s/%v", loss, back), func(t *testing.T) {
+				t.Parallel()
+				bubbleOfUsers(t, func(w *fixture) {
+					const n = 16
+					var ahead atomic.Int64
+					w.skewed(func() time.Duration { return time.Duration(ahead.Load()) })
+					l := newShardLog(w)
+					members := l.some(n, 3)
+					g := shards.New(w.user().Session, "a", shards.Count(n))
+					shown := l.watches(g)
+					time.Sleep(time.Minute)
+					kept := backupOf(w.T, w.redis)
+					l.member(shards.Count(n), shardDrain).kill() // who knew the newest versions is no more
+					time.Sleep(12 * time.Second)
+					ahead.Store(-int64(back))
+					if loss == "data" {
+						for _, m := range members {
+							m.kill()
+						}
+						w.redis.FlushAll()
+						members = l.some(n, 2)
+					} else {
+						kept.restore(w.T, w.redis)
+					}
+					for range 20 {
+						time.Sleep(10 * time.Second)
+						v, err := g.View(w.Context())
+						require.NoError(w, err)
+						require.NotNil(w, shown.Load())
+						for _, name := range v.Names() {
+							is, _ := v.Owner(name)
+							was, _ := shown.Load().Owner(name)
+							is.Since, was.Since = time.Time{}, time.Time{} // it comes nearer while the clock is behind the group's time
+							require.Equal(w, is, was)
+						}
+					}
+					l.untilEven(n, members...)
+				})
+			})
+		}
+	}
 }
 
 // A failover that lost a Resize: the members say it again, but not after a later one, of which one of them has not heard.

@@ -28,10 +28,11 @@ local function view_shard()
     write_member(row.owner, owner[1] or '', owner[2])
   end
 end
--- A caller that has read too little of what is forgotten begins anew.
+-- A caller begins anew if it has read too little of what is forgotten, and if it has read what the
+-- server lost: a version that is still to come would hide what has one before it.
 local function view_rows()
   local start = seen
-  if digits(state.began) ~= began and seen < digits(state.began) then
+  if digits(state.began) ~= began and seen < digits(state.began) or seen > digits(state.version) then
     is_restart, start = seen ~= NO_STAMP, NO_STAMP
   end
   local found = find_after('(v:' .. start .. ';', 'v', ROWS_PAGE)
