@@ -15,6 +15,8 @@ import (
 	"github.com/signalbox-go/signalbox/multilock"
 	"github.com/signalbox-go/signalbox/once"
 	"github.com/signalbox-go/signalbox/redlock"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/rwlock"
 	"github.com/signalbox-go/signalbox/semaphore"
 	"github.com/signalbox-go/signalbox/shards"
 )
@@ -83,6 +85,39 @@ func (w weighted) TryLock(ctx context.Context) (signalbox.Lease, error) {
 	return w.permits.TryAcquire(ctx, w.n)
 }
 
+// newDowngraded makes read-write locks whose writers become readers at once.
+func newDowngraded(s Sessions, name string, options ...signalbox.LockOption) Lock {
+	return leased{downgraded{rwlock.New(s[0], name, options...)}}
+}
+
+type downgraded struct{ lock *rwlock.Lock }
+
+// Lock acquires again if the lease ends before it is a reader's.
+func (d downgraded) Lock(ctx context.Context) (lease signalbox.Lease, err error) {
+	for err = signalbox.ErrLost; errors.Is(err, signalbox.ErrLost); {
+		lease, err = d.downgrade(ctx, d.lock.Lock)
+	}
+	return lease, err
+}
+
+func (d downgraded) TryLock(ctx context.Context) (signalbox.Lease, error) {
+	return d.downgrade(ctx, d.lock.TryLock)
+}
+
+func (d downgraded) downgrade(ctx context.Context, acquire func(context.Context) (signalbox.Lease, error)) (signalbox.Lease, error) {
+	lease, err := acquire(ctx)
+	if err != nil {
+		return lease, err
+	}
+	for range 3 { // it may be repeated
+		if err = d.lock.Downgrade(ctx, lease); err == nil {
+			return lease, nil
+		}
+	}
+	go func() { _ = lease.Unlock() }() // it takes up to a second, and ctx may have ended
+	return signalbox.Lease{}, err
+}
+
 // newPair makes a multilock of a fair and a reentrant lock. Keys of the name are those of the second.
 func newPair(s Sessions, name string, options ...signalbox.LockOption) Lock {
 	return leased{multilock.New(pairOf(s, name, options)...)}
@@ -100,6 +135,13 @@ func pairOf(s Sessions, name string, options []signalbox.LockOption) []multilock
 		return m
 	}
 	return []multilock.Member{member(locktest.Fair(), name+"/b"), member(locktest.Reentrant(), name)}
+}
+
+// newUnlike makes a multilock of members with unlike keys and scripts. Keys of the name are those of the first.
+func newUnlike(s Sessions, name string, options ...signalbox.LockOption) Lock {
+	return leased{multilock.New(
+		rwlock.New(s[0], name, options...), semaphore.New(s[0], name+"/b", 3, options...).Permits(2), reentrant.New(s[0], name+"/c", options...),
+	)}
 }
 
 // newQuorum makes a redlock, with tokens that rise.

@@ -138,6 +138,7 @@ func doReleases(w *World, k Kind) {
 		if want, _ := c.want.err.(error); want != nil {
 			err, _ := got.err.(error)
 			require.ErrorIs(w, err, want)
+			require.True(w, !errors.Is(want, signalbox.ErrLost) || errors.Is(err, fails)) // both are reported
 		} else {
 			require.Nil(w, got.err)
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
-// cost counts the requests of a free lock and of an idle session, and the goroutines and renewals of holds.
+// cost counts the requests of a free lock and of an idle session, the goroutines and renewals of holds, and the polls of many waiters.
 func cost(w *World, k Kind) {
 	p := w.Process(k)
 	w.Unlocks(w.Holds(p, "first"))
@@ -28,7 +28,9 @@ func cost(w *World, k Kind) {
 	time.Sleep(time.Duration(redistest.Rounds(10, 60)) * time.Minute)
 	require.Empty(w, p.Requests(), "the session is idle")
 	w.NoSubscribers()
+	w.Arrive()
 	idle := goroutines()
+	require.Zero(w, idle)
 	const holds, renewals = 20, 6
 	var held []Hold
 	for i := range holds {
@@ -47,11 +49,16 @@ func cost(w *World, k Kind) {
 	}
 }
 
-// refusal makes the server refuse for a minute. TryLock returns its words, and Lock waits.
+// refusal makes the server refuse for a minute. TryLock returns its words, and Lock waits. A waiter that gives up returns what the server says
+// now, and not that the lock was held before.
 func refusal(w *World, k Kind) {
 	const words = "OOM command not allowed when used memory > 'maxmemory'."
 	p := w.Process(k)
-	w.Unlocks(w.Holds(p, "b"))
+	w.Holds(w.Rival(k), "b")
+	waits, giveUp := context.WithCancel(w.Context())
+	defer giveUp()
+	gaveUp := w.Waits(waits, p, "b")
+	time.Sleep(3 * time.Second)
 	w.Refuses(words)
 	if !k.NoTry {
 		_, err := p.Lock("a").TryLock(w.Context())
@@ -63,6 +70,13 @@ func refusal(w *World, k Kind) {
 	_, err := p.Lock("a").Lock(ctx)
 	require.ErrorIs(w, err, context.DeadlineExceeded)
 	require.ErrorContains(w, err, words)
+	giveUp()
+	if got := <-gaveUp; !k.NoLease { // a latch is waited for by another call
+		require.ErrorIs(w, got.Err, context.Canceled)
+		require.ErrorIs(w, got.Err, signalbox.ErrRefused)
+		require.NotErrorIs(w, got.Err, signalbox.ErrHeld)
+		require.ErrorContains(w, got.Err, words)
+	}
 	waiting := w.Waits(w.Context(), p, "a")
 	time.Sleep(time.Minute)
 	require.Empty(w, waiting)

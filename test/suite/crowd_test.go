@@ -64,6 +64,19 @@ func TestSoakProcessesAreKilledAndStopped(t *testing.T) { //nolint:paralleltest 
 	})
 }
 
+func TestSoakOnBadWires(t *testing.T) { //nolint:paralleltest // has the machine to itself
+	for more := locktest.Soak(t); more(); {
+		seed := rand.Uint64()
+		for _, k := range Kinds() {
+			if k.Fits == nil {
+				t.Run(fmt.Sprint(k.Name, "/", seed), func(t *testing.T) {
+					inWorld(t, virtual, max(k.Servers, 1), func(w *World) { w.onBadWires(k, seed, 5*time.Minute) })
+				})
+			}
+		}
+	}
+}
+
 func eachCrowd(t *testing.T, run func(c *crowdOf)) {
 	t.Helper()
 	for _, world := range worlds() {

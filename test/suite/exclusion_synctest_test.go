@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
@@ -117,31 +118,59 @@ func crowdThatGivesUp(w *World, k Kind) {
 	}
 }
 
-// keptWarm uses a hold that is idle in one process. Others recall it, with a message and without one, and after the process died.
+// keptWarm uses a hold that is idle in one process, and lets others recall it: with a message and without one, by a call that does not wait,
+// and after the process died. A hold that no message can recall is not kept.
 func keptWarm(w *World, k Kind) {
-	option := signalbox.WithKeepWarm(20 * time.Second)
-	a, b := w.Process(k, option), w.Process(k, option)
-	for range 2 { // the first use begins to listen for recalls
-		w.Unlocks(w.Holds(a, "a"))
-		w.Arrive()
+	a, b := w.Process(k, signalbox.WithKeepWarm(20*time.Second)), w.Rival(k)
+	keep := func(name string) {
+		w.Helper()
+		for range 2 { // the first use begins to listen for recalls
+			w.Unlocks(w.Holds(a, name))
+			time.Sleep(100 * time.Millisecond)
+		}
+		held, _ := w.Keys(b, name)
+		require.NotEmpty(w, held, "it is not kept")
 	}
-	w.Unlocks(w.Holds(a, "a")) // it sends a request, since the hold was idle for more than 20 ms
+	recalls := func(name string, within time.Duration) {
+		w.Helper()
+		w.Unlocks(w.Gets(w.Waits(w.Context(), b, name), within))
+	}
+	keep("used")
+	w.Unlocks(w.Holds(a, "used")) // it sends a request, since the hold was idle for more than 20 ms
 	a.Arm(0, None)
-	h := w.Holds(a, "a")
+	h := w.Holds(a, "used")
 	require.Empty(w, a.Requests(), "the hold is not kept")
-	waiting := w.Waits(w.Context(), b, "a")
+	waiting := w.Waits(w.Context(), b, "used")
 	require.Empty(w, waiting)
 	w.Unlocks(h)
 	next := w.Gets(waiting, 0)
 	w.Rises(k, h, next)
 	w.Unlocks(next)
-	b.LoseMessages(true)
-	w.Unlocks(w.Gets(w.Waits(w.Context(), a, "a"), time.Second))
-	a.Silence() // it dies while the hold is idle
-	w.Unlocks(w.Gets(w.Waits(w.Context(), b, "a"), 4*time.Second))
+	keep("idle")
+	recalls("idle", 0)
+	require.NotContains(w, a.Requests(), "lock/requeue")
+	keep("tried")
+	_, err := b.Lock("tried").TryLock(w.Context())
+	require.ErrorIs(w, err, signalbox.ErrHeld)
+	w.Arrive()
+	w.Unlocks(locktest.Must(w, b.Lock("tried").TryLock))
+	keep("cut")
+	a.CutSubscriptions()
+	w.Arrive()
+	held, _ := w.Keys(b, "cut")
+	require.Empty(w, held)
+	time.Sleep(10 * time.Second) // it listens again
+	keep("lost")
+	a.LoseMessages(true)
+	recalls("lost", time.Second)
+	a.LoseMessages(false)
+	keep("its process died")
+	time.Sleep(10 * time.Second) // it was renewed a few times
+	a.Silence()
+	recalls("its process died", 4100*time.Millisecond)
 }
 
-// tokensRise compares tokens after a release, a hand-over to a waiter, a death and the loss of the keys.
+// tokensRise compares tokens after a release, a time without use, a hand-over to a waiter, a death and the loss of the keys.
 func tokensRise(w *World, k Kind) {
 	a, b := w.Process(k), w.Rival(k)
 	last := w.Holds(a, "a")
@@ -152,6 +181,9 @@ func tokensRise(w *World, k Kind) {
 	}
 	for _, p := range []*Process{a, b, a, b} {
 		w.Unlocks(last)
+		if w.Virtual && p == b {
+			time.Sleep(50 * time.Second)
+		}
 		rises(w.Holds(p, "a"))
 	}
 	waiting := w.Waits(w.Context(), a, "a")

@@ -65,6 +65,10 @@ func Kinds() []Kind {
 			Name: "rwlock writer beside readers", New: of(locktest.Writer()), Rival: of(locktest.Reader()),
 			Takes: many, RivalTakes: 1, Of: many, RoundTrips: 2,
 		},
+		{
+			Name: "rwlock downgraded", New: newDowngraded, Rival: of(locktest.Writer()),
+			Takes: 1, RivalTakes: many, Of: many, RoundTrips: 3,
+		},
 		{Name: "semaphore", New: of(locktest.Permit()), RoundTrips: 2, InOrder: true},
 		{Name: "two permits of three", New: permits(2, 3), Takes: 2, RivalTakes: 2, Of: 3, RoundTrips: 2, InOrder: true},
 		{
@@ -78,6 +82,7 @@ func Kinds() []Kind {
 		{Name: "election", New: newElection, RoundTrips: 3, InOrder: true, NoTry: true, Whole: true, StepsDown: true},
 		{Name: "once", New: newOnce, RoundTrips: 4, NoTry: true, Function: true, Turnless: true, Whole: true},
 		{Name: "multilock", New: newPair, Rival: newReversedPair, Members: 2, RoundTrips: 2},
+		{Name: "multilock of unlike locks", New: newUnlike, Members: 3, RoundTrips: 6},
 		{
 			Name: "redisson", New: of(locktest.Reentrant()), In: &inRedisson,
 			RoundTrips: 2, NoTokens: true, Turnless: true, Whole: true,
@@ -121,11 +126,15 @@ func Kinds() []Kind {
 
 // options returns the options of locks of this kind, with leases of that length.
 func (k Kind) options(lease time.Duration) []signalbox.LockOption {
-	all := []signalbox.LockOption{signalbox.WithRenewedLease(lease)}
+	return k.on(signalbox.WithRenewedLease(lease))
+}
+
+// on returns the options of locks of this kind on some terms, which are not to contradict each other.
+func (k Kind) on(terms ...signalbox.LockOption) []signalbox.LockOption {
 	if k.In != nil {
-		all = append(all, signalbox.WithLayout(*k.In))
+		terms = append(terms, signalbox.WithLayout(*k.In))
 	}
-	return all
+	return terms
 }
 
 // crowdKinds returns the kinds whose processes are killed and stopped: those whose holds have an end, also idle ones.
@@ -155,6 +164,9 @@ func (k Kind) takes() int { return max(k.Takes, 1) }
 
 // shares says whether several of this kind, or of its rival, can hold a name together.
 func (k Kind) shares() bool { return k.Of > 1 && min(k.Takes, k.RivalTakes)*2 <= k.Of }
+
+// excludesItself says whether two of this kind cannot hold a name together.
+func (k Kind) excludesItself() bool { return k.takes()*2 > max(k.Of, 1) }
 
 // survives returns how long an outage each hold with its whole lease survives.
 func (k Kind) survives(life time.Duration) time.Duration {

@@ -6,8 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
@@ -78,20 +81,70 @@ func closes(w *World, k Kind) {
 	w.LeavesNothing(b, "b")
 }
 
+// closesAnytime closes a session at each of many instants, while its goroutines acquire and release: in time, with a context that has ended
+// or with one that has not. No call returns another error than ErrClosed, no lease outlives Close, and nothing is left.
+func closesAnytime(w *World, k Kind) {
+	b := w.Rival(k)
+	for at := 0; at < 60; at += redistest.Rounds(13, 3) {
+		a := w.Process(k)
+		a.Latency(7 * time.Millisecond)
+		names := []string{fmt.Sprint(at, "a"), fmt.Sprint(at, "b")}
+		last := make([]Hold, 4)
+		var group sync.WaitGroup
+		for i := range last {
+			group.Go(func() {
+				for {
+					h, err := a.Lock(names[i%2]).Lock(w.Context())
+					if err != nil {
+						assert.ErrorIs(w, err, signalbox.ErrClosed)
+						return
+					}
+					last[i] = h
+					select {
+					case <-h.Done():
+					case <-time.After(5 * time.Millisecond):
+					}
+					_ = h.Unlock() // Close may have ended it
+				}
+			})
+		}
+		time.Sleep(time.Duration(at) * time.Millisecond)
+		ctx := w.Context()
+		if at%2 == 1 {
+			ctx = locktest.Ended()
+		}
+		began := time.Now()
+		_ = a.Close(ctx) // it may say that leases were left
+		require.LessOrEqual(w, time.Since(began), time.Duration(len(a.Sessions))*1100*time.Millisecond, "closed after %d ms", at)
+		group.Wait()
+		for _, h := range last {
+			require.True(w, h == nil || h.Err() != nil, "closed after %d ms: a lease outlives its session", at)
+		}
+		a.End()
+		time.Sleep(4 * time.Second)
+		for _, name := range names {
+			w.LeavesNothing(b, name)
+		}
+	}
+}
+
 // trial is one acquire and its release, of which one request has a fault.
 type trial struct {
 	name  string
 	waits bool // the lock is held at first, and released after more than a poll
 	try   bool // by TryLock
+	ends  bool // the context ends as the request with the fault is sent
 	at    int  // the number of the request
 	fault Fault
 }
 
-// faultOfAcquire gives each fault to each request of an acquire and its release. A lease that was returned is held, an error leaves
-// nothing, and in the end the lock is free, and stays with the next holder.
+// faultOfAcquire gives each fault to each request of an acquire and its release, also if the context ends then. A lease that was
+// returned is held, an error leaves nothing, and in the end the lock is free, and stays with the next holder.
 func faultOfAcquire(w *World, k Kind) {
 	helper := w.Rival(k)
-	for i, t := range []trial{{name: "free"}, {name: "held", waits: true}, {name: "try", try: true}} {
+	for i, t := range []trial{
+		{name: "free"}, {name: "held", waits: true}, {name: "try", try: true}, {name: "free, given up", ends: true}, {name: "held, given up", waits: true, ends: true},
+	} {
 		if t.try && k.NoTry {
 			continue
 		}
@@ -126,12 +179,24 @@ func (t trial) run(w *World, k Kind, helper *Process) (requests int, err error) 
 		time.AfterFunc(1200*time.Millisecond, func() { _ = h.Unlock() })
 	}
 	p.Arm(t.at, t.fault)
+	var ended time.Time
+	if t.ends {
+		var sent atomic.Int64
+		p.OnRequest(func(string) {
+			if sent.Add(1) == int64(t.at) {
+				ended = time.Now()
+				cancel()
+			}
+		})
+	}
 	call := p.Lock(name).Lock
 	if t.try {
 		call = p.Lock(name).TryLock
 	}
 	h, err := call(ctx)
-	if err != nil && !t.try {
+	if t.ends && errors.Is(err, context.Canceled) {
+		require.LessOrEqual(w, time.Since(ended), w.Grace, "%v", t)
+	} else if err != nil && !t.try {
 		return 0, fmt.Errorf("Lock: %w", err)
 	}
 	if err == nil {
@@ -144,7 +209,7 @@ func (t trial) run(w *World, k Kind, helper *Process) (requests int, err error) 
 	if held, immortal := w.Keys(helper, name); len(held)+len(immortal) > 0 {
 		return 0, fmt.Errorf("these keys are left: %q, and these never end: %q", held, immortal)
 	}
-	next, err := helper.Lock(name).Lock(ctx)
+	next, err := helper.Lock(name).Lock(w.Context())
 	if err != nil {
 		return 0, err
 	}
@@ -172,17 +237,33 @@ func (trial) useAndRelease(w *World, helper *Process, name string, h Hold) error
 	return nil
 }
 
-// unlockWithoutReply cuts the wire before an Unlock. That returns after a second, and is repeated when the wire heals.
+// unlockWithoutReply cuts the wire before an Unlock, with and without another waiter in the session. That returns after a second, says
+// until when the lock may be held, and is repeated when the wire heals.
 func unlockWithoutReply(w *World, k Kind) {
-	a, b := w.Process(k), w.Rival(k)
-	h := w.Holds(a, "a")
-	time.Sleep(2 * time.Second)
-	a.Silence()
-	began := time.Now()
-	require.ErrorIs(w, h.Unlock(), signalbox.ErrUnconfirmed)
-	require.LessOrEqual(w, time.Since(began), time.Second+w.Grace)
-	require.Error(w, h.Err())
-	require.Error(w, h.Unlock())
-	a.Heal()
-	w.Unlocks(w.Gets(w.Waits(w.Context(), b, "a"), 4*time.Second))
+	for _, isAwaited := range []bool{false, true} {
+		a, b := w.Process(k), w.Rival(k)
+		name := fmt.Sprint(isAwaited)
+		h := w.Holds(a, name)
+		time.Sleep(2 * time.Second)
+		var waiting []waiter
+		if isAwaited && k.excludesItself() {
+			waiting = append(waiting, w.Waits(w.Context(), a, name))
+		}
+		a.Silence()
+		began, ends := time.Now(), h.Deadline()
+		err := h.Unlock()
+		require.ErrorIs(w, err, signalbox.ErrUnconfirmed)
+		var unconfirmed *signalbox.UnconfirmedError
+		require.ErrorAs(w, err, &unconfirmed)
+		require.WithinRange(w, unconfirmed.KeyEnds, ends, ends.Add(2*w.Life))
+		require.LessOrEqual(w, time.Since(began), time.Second+w.Grace)
+		require.Error(w, h.Err())
+		require.Error(w, h.Unlock())
+		a.Heal()
+		waiting = append(waiting, w.Waits(w.Context(), b, name))
+		all := merged(waiting)
+		for range waiting {
+			w.Unlocks(w.Gets(all, 4*time.Second))
+		}
+	}
 }
