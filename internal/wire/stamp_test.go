@@ -41,7 +41,7 @@ func TestReservedTokensEndBeforeTheNextBlock(t *testing.T) {
 func TestPartOfAMillisecondCountsAsOne(t *testing.T) {
 	t.Parallel()
 	for d, want := range map[time.Duration]string{
-		time.Millisecond: "1", time.Millisecond + 1: "2", 2*time.Millisecond - 1: "2", time.Nanosecond: "1", 30 * time.Second: "30000", 24 * time.Hour: "86400000",
+		time.Millisecond: "1", time.Millisecond + 1: "2", 2*time.Millisecond - 1: "2", time.Nanosecond: "1", 0: "0", 30 * time.Second: "30000", 24 * time.Hour: "86400000",
 	} {
 		require.Equal(t, want, wire.Milliseconds(d))
 	}

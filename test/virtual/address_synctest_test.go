@@ -7,7 +7,6 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -98,13 +97,8 @@ func TestMessagesFollowAnAddress(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for phase := range 10 { // of the polls and of the renewals
-				bubble(t, func(f *fixture) {
+				bubbleOfUsers(t, func(f *fixture) {
 					a := f.movingAddress()
-					defer func() {
-						for _, end := range slices.Backward(f.ends) {
-							end()
-						}
-					}()
 					messagesFollow(a, demoted, 30*time.Second+time.Duration(phase)*370*time.Millisecond)
 				})
 			}
@@ -153,13 +147,12 @@ func messagesFollow(a *movingAddress, demoted bool, after time.Duration) { //nol
 
 // requireServed acquires a lock and leads, at the server to which the address leads.
 func (a *movingAddress) requireServed(s *signalbox.Session) {
-	lease, err := reentrant.New(s, "other").Lock(a.Context())
-	require.NoError(a, err)
+	lease := atOnce(a.T, reentrant.New(s, "other"))
 	require.NotEmpty(a, a.next.Keys())
 	require.NoError(a, lease.Unlock())
 	ctx, cancel := context.WithCancel(a.Context())
 	defer cancel()
-	err = election.New(s, "leader").Run(ctx, func(context.Context, election.Term) error {
+	err := election.New(s, "leader").Run(ctx, func(context.Context, election.Term) error {
 		cancel()
 		return nil
 	})
@@ -182,13 +175,8 @@ func TestFailedAttemptsStopNoFollowing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(f *fixture) {
+			bubbleOfUsers(t, func(f *fixture) {
 				a := f.movingAddress()
-				defer func() {
-					for _, end := range slices.Backward(f.ends) {
-						end()
-					}
-				}()
 				if c.muted {
 					a.over = func(conn net.Conn, _ *miniredis.Miniredis, _ *tls.Config) (net.Conn, error) {
 						return mutedConn{conn}, nil
@@ -196,8 +184,7 @@ func TestFailedAttemptsStopNoFollowing(t *testing.T) {
 				}
 				logger, lines := logged()
 				s := a.session(nil, signalbox.WithLogger(logger))
-				held, err := reentrant.New(s, "held").Lock(f.Context())
-				require.NoError(f, err)
+				held := atOnce(f.T, reentrant.New(s, "held"))
 				used := func(d time.Duration) {
 					for until := time.Now().Add(d); time.Now().Before(until); time.Sleep(200 * time.Millisecond) {
 						require.NoError(f, locked(f.Context(), s))
@@ -215,14 +202,12 @@ func TestFailedAttemptsStopNoFollowing(t *testing.T) {
 				a.links[0].refuses.Store(false)
 				used(10 * time.Second)
 				a.failOver(false)
-				other, err := reentrant.New(a.session(nil, quiet), "a").Lock(f.Context())
-				require.NoError(f, err)
+				other := atOnce(f.T, reentrant.New(a.session(nil, quiet), "a"))
 				time.Sleep(5 * time.Second)
-				_, err = reentrant.New(s, "b").TryLock(f.Context()) // its connection is old
+				_, err := reentrant.New(s, "b").TryLock(f.Context()) // its connection is old
 				require.NoError(f, err)
 				time.Sleep(time.Second)
-				_, err = reentrant.New(s, "a").TryLock(f.Context())
-				require.ErrorIs(f, err, signalbox.ErrHeld)
+				require.ErrorIs(f, no(reentrant.New(s, "a").TryLock(f.Context())), signalbox.ErrHeld)
 				require.NoError(f, other.Unlock())
 				synctest.Wait()
 				for _, part := range replaced {

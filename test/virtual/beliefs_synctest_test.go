@@ -52,13 +52,6 @@ func newOutside(f *fixture, refusesAUTH bool) *outside {
 	return o
 }
 
-// end closes the sessions and their clients.
-func (o *outside) end() {
-	for _, end := range slices.Backward(o.ends) {
-		end()
-	}
-}
-
 // rawReply returns what a server replies to a command, as bytes; "" for what it replies by itself.
 type rawReply func(command string, args []string) string
 
@@ -273,9 +266,8 @@ func TestWhatChangesIsUsed(t *testing.T) {
 		for _, resp2 := range []bool{true, false} {
 			t.Run(name+map[bool]string{true: "/RESP2", false: "/RESP3"}[resp2], func(t *testing.T) {
 				t.Parallel()
-				bubble(t, func(f *fixture) {
+				bubbleOfUsers(t, func(f *fixture) {
 					o := newOutside(f, resp2)
-					defer o.end()
 					o.rotate("a")
 					logger, lines := logged()
 					open := func(logger *slog.Logger) *signalbox.Session {
@@ -300,8 +292,7 @@ func TestWhatChangesIsUsed(t *testing.T) {
 					time.Sleep(40 * time.Second)
 					s.requireUntouched()
 					newcomer := open(others)
-					_, err := reentrant.New(newcomer, "since").Lock(f.Context())
-					require.NoError(f, err)
+					atOnce(f.T, reentrant.New(newcomer, "since"))
 					s.requireHeldOnce(idle, "since") // the first call after an idle time
 					s.requireOver(newcomer)
 				})
@@ -384,8 +375,7 @@ func (b *busySession) requireUntouched() {
 // requireHeldOnce checks that another session gets none of these locks.
 func (b *busySession) requireHeldOnce(newcomer *signalbox.Session, names ...string) {
 	for _, name := range names {
-		_, err := reentrant.New(newcomer, name).TryLock(b.Context())
-		require.ErrorIs(b, err, signalbox.ErrHeld)
+		require.ErrorIs(b, no(reentrant.New(newcomer, name).TryLock(b.Context())), signalbox.ErrHeld)
 	}
 }
 
@@ -420,19 +410,16 @@ func TestWhatIsTakenAwayIsNamed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(f *fixture) {
+			bubbleOfUsers(t, func(f *fixture) {
 				o := newOutside(f, false)
-				defer o.end()
 				logger, lines := logged()
 				s := o.session(nil, signalbox.WithLogger(logger))
-				held, err := reentrant.New(s, "held").Lock(f.Context())
-				require.NoError(f, err)
+				held := atOnce(f.T, reentrant.New(s, "held"))
 				time.Sleep(10 * time.Second)
 				o.restart(func() { o.change(c.reply, c.hello...) })
 				for range 8 {
 					time.Sleep(time.Second)
-					_, err := reentrant.New(s, "a").TryLock(f.Context())
-					require.ErrorIs(f, err, c.want)
+					require.ErrorIs(f, no(reentrant.New(s, "a").TryLock(f.Context())), c.want)
 				}
 				o.restart(func() { o.change(nil) })
 				time.Sleep(20 * time.Second) // with renewals, if one of them was the first to fail
@@ -446,41 +433,12 @@ func TestWhatIsTakenAwayIsNamed(t *testing.T) {
 	}
 }
 
-// If a server restarts without its data, what was held there is lost, and is found lost. The waiter, the term and the shards begin anew.
-func TestWhatARestartLostIsFoundLost(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(f *fixture) {
-		o := newOutside(f, false)
-		defer o.end()
-		s := busy(o, o.session(nil, quiet), o.session(nil, quiet))
-		o.restart(func() {
-			time.Sleep(2 * time.Second)
-			o.redis.FlushAll()
-			run(o.redis.Server(), []string{"SCRIPT", "FLUSH"})
-		})
-		time.Sleep(40 * time.Second)
-		synctest.Wait()
-		require.ErrorIs(f, s.held.Err(), signalbox.ErrLost)
-		require.ErrorIs(f, s.before.Err(), signalbox.ErrLost)
-		require.Len(f, s.granted, 1)
-		require.Len(f, s.terms, 2)
-		require.NoError(f, s.member.Err())
-		require.Equal(f, 2, s.member.Owned())
-		s.requireHeldOnce(o.session(nil, quiet), "waited")
-	})
-}
-
 // An older server that takes over the address is found by the version that it names, and the error says so. When the address leads
 // back, calls succeed again.
 func TestAnOlderServerThatTakesOverIsNamed(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(f *fixture) {
+	bubbleOfUsers(t, func(f *fixture) {
 		a := f.movingAddress()
-		defer func() {
-			for _, end := range slices.Backward(f.ends) {
-				end()
-			}
-		}()
 		a.next.Server().SetPreHook(func(c *server.Peer, command string, args ...string) bool {
 			switch {
 			case command == "HELLO":
@@ -515,9 +473,8 @@ func TestAnOlderServerThatTakesOverIsNamed(t *testing.T) {
 // A session asks nothing because the server of another session has another version.
 func TestTheVersionOfAnotherServerCostsNothing(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(f *fixture) {
-		s, _, end := f.session(f.T)
-		defer end()
+	bubbleOfUsers(t, func(f *fixture) {
+		s := f.user().Session
 		require.NoError(f, locked(f.Context(), s))
 		time.Sleep(time.Minute) // the lock's key and its subscription are gone
 		before := f.scripts.Load()
@@ -531,7 +488,6 @@ func TestTheVersionOfAnotherServerCostsNothing(t *testing.T) {
 		}
 		o.change(nil)
 		o.moved.Store(true)
-		defer o.end()
 		other := o.session(nil, quiet)
 		require.NoError(f, locked(f.Context(), other))
 		o.restart(func() { o.change(nil, "8.4.0", "8.6.1") })

@@ -17,7 +17,6 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/countdown"
 	"github.com/signalbox-go/signalbox/election"
-	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/inspect"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
@@ -25,34 +24,20 @@ import (
 	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/redlock"
 	"github.com/signalbox-go/signalbox/reentrant"
-	"github.com/signalbox-go/signalbox/rwlock"
 	"github.com/signalbox-go/signalbox/scripts"
 	"github.com/signalbox-go/signalbox/semaphore"
 	"github.com/signalbox-go/signalbox/shards"
 )
 
-// boundUses use a name once, with and without waiting, and return the first error.
-var boundUses = map[string]func(b *boundTrial, s []*signalbox.Session, o ...signalbox.LockOption) error{
-	"reentrant": lockUse(func(s []*signalbox.Session, name string, o ...signalbox.LockOption) anyLock {
-		return reentrant.New(s[0], name, o...)
-	}),
-	"fair": lockUse(func(s []*signalbox.Session, name string, o ...signalbox.LockOption) anyLock {
-		return fair.New(s[0], name, o...)
-	}),
+// boundUse uses a name with options, with and without waiting, and returns the first error.
+type boundUse = func(b *boundTrial, s []*signalbox.Session, o ...signalbox.LockOption) error
+
+// boundUses are the uses of each kind.
+var boundUses = map[string]boundUse{
+	"reentrant": singleUse(locktest.Reentrant()), "fair": singleUse(locktest.Fair()), "java": singleUse(locktest.Fair()),
+	"rwlock": singleUse(locktest.Writer()), "reader": singleUse(locktest.Reader()), "semaphore": singleUse(locktest.Permit()),
 	"redlock": lockUse(func(s []*signalbox.Session, name string, o ...signalbox.LockOption) anyLock {
 		return redlock.New(s, name, o...)
-	}),
-	"rwlock": lockUse(func(s []*signalbox.Session, name string, o ...signalbox.LockOption) anyLock {
-		return rwlock.New(s[0], name, o...)
-	}),
-	"reader": lockUse(func(s []*signalbox.Session, name string, o ...signalbox.LockOption) anyLock {
-		return rwlock.New(s[0], name, o...).Reader()
-	}),
-	"semaphore": lockUse(func(s []*signalbox.Session, name string, o ...signalbox.LockOption) anyLock {
-		return semaphore.New(s[0], name, 1, o...).Permits(1)
-	}),
-	"java": lockUse(func(s []*signalbox.Session, name string, o ...signalbox.LockOption) anyLock {
-		return fair.New(s[0], name, o...)
 	}),
 	"election": func(b *boundTrial, s []*signalbox.Session, o ...signalbox.LockOption) error {
 		term, err := election.New(s[0], b.name, o...).Campaign(b.limited(time.Minute))
@@ -105,8 +90,14 @@ var boundUses = map[string]func(b *boundTrial, s []*signalbox.Session, o ...sign
 	},
 }
 
-// lockUse returns what uses a lock of a kind.
-func lockUse(make func(s []*signalbox.Session, name string, o ...signalbox.LockOption) anyLock) func(*boundTrial, []*signalbox.Session, ...signalbox.LockOption) error {
+// singleUse returns what uses a lock of a kind, and lockUse what uses any lock.
+func singleUse(kind locktest.Primitive) boundUse {
+	return lockUse(func(s []*signalbox.Session, name string, o ...signalbox.LockOption) anyLock {
+		return kind.New(s[0], name, o...)
+	})
+}
+
+func lockUse(make func(s []*signalbox.Session, name string, o ...signalbox.LockOption) anyLock) boundUse {
 	return func(b *boundTrial, s []*signalbox.Session, o ...signalbox.LockOption) error {
 		lock := make(s, b.name, o...)
 		for _, waits := range []bool{false, true} {
@@ -193,9 +184,7 @@ func boundRows() map[string]boundRow {
 		"signalbox.WithTokenFloor d":      between(time.Second, day, signalbox.WithTokenFloor, held...),
 		"signalbox.WithKeepWarm d":        between(0, time.Minute, signalbox.WithKeepWarm, "reentrant"),
 		"signalbox.WithMaxWaiters n":      between(1, math.MaxInt64, signalbox.WithMaxWaiters, "reentrant", "fair", "rwlock", "semaphore"),
-		"signalbox.WithReplicas n": between(1, 100, func(n int) signalbox.LockOption {
-			return signalbox.WithReplicas(n, time.Second)
-		}, single...),
+		"signalbox.WithReplicas n":        between(1, 100, func(n int) signalbox.LockOption { return signalbox.WithReplicas(n, time.Second) }, single...),
 		"signalbox.WithReplicas timeout": between(time.Millisecond, time.Minute, func(d time.Duration) signalbox.LockOption {
 			return func(l *session.LockSettings) { // shorter than the lease
 				signalbox.WithRenewedLease(time.Hour)(l)
@@ -391,12 +380,8 @@ func semaphoreRows() map[string]boundRow {
 			require.NoError(b, boundUses["semaphore"](b, b.other), n)
 			return err
 		}),
-		"semaphore.Semaphore.Acquire n": acquires(func(m *semaphore.Semaphore, ctx context.Context, n int) (signalbox.Lease, error) {
-			return m.Acquire(ctx, n)
-		}),
-		"semaphore.Semaphore.TryAcquire n": acquires(func(m *semaphore.Semaphore, ctx context.Context, n int) (signalbox.Lease, error) {
-			return m.TryAcquire(ctx, n)
-		}),
+		"semaphore.Semaphore.Acquire n":    acquires((*semaphore.Semaphore).Acquire),
+		"semaphore.Semaphore.TryAcquire n": acquires((*semaphore.Semaphore).TryAcquire),
 		"semaphore.Semaphore.Permits n": acquires(func(m *semaphore.Semaphore, ctx context.Context, n int) (signalbox.Lease, error) {
 			return m.Permits(n).Lock(ctx)
 		}),
@@ -429,7 +414,7 @@ func semaphoreRows() map[string]boundRow {
 			if err := w.Acquire(b.limited(time.Minute), 2); err != nil {
 				return err
 			}
-			err := panics(func() { w.Release(n) })
+			err := locktest.PanicOf(func() { w.Release(n) })
 			if err != nil {
 				n = 0
 			}
@@ -448,28 +433,19 @@ func semaphoreRows() map[string]boundRow {
 // shardRows are the rows of package shards.
 func shardRows() map[string]boundRow {
 	const day = 24 * time.Hour
-	countOf := func(use func(b *boundTrial, n int) error) boundRow {
-		return numberOf(1, shards.MaxShards, func(b *boundTrial, n int) error {
-			err := use(b, n)
-			require.NoError(b, boundUses["shards"](b, b.other), n)
-			return err
-		})
-	}
-	inGroup := func(use func(b *boundTrial, m *shards.Member, g *shards.Group) error) func(b *boundTrial) error {
-		return func(b *boundTrial) error {
-			g := shards.New(b.s[0], b.name, shards.Count(3))
-			m, err := g.Join(b.limited(time.Minute))
-			if err != nil {
-				return err
-			}
-			go locktest.TakeUp(m)
-			time.Sleep(boundSpan)
-			err = use(b, m, g)
-			b.watch()
-			require.NoError(b, m.Leave(b.limited(time.Minute)))
-			require.NoError(b, boundUses["shards"](b, b.other), "afterwards")
+	inGroup := func(b *boundTrial, use func(ctx context.Context, m *shards.Member, g *shards.Group) error) error {
+		g := shards.New(b.s[0], b.name, shards.Count(3))
+		m, err := g.Join(b.limited(time.Minute))
+		if err != nil {
 			return err
 		}
+		go locktest.TakeUp(m)
+		time.Sleep(boundSpan)
+		err = use(b.limited(time.Minute), m, g)
+		b.watch()
+		require.NoError(b, m.Leave(b.limited(time.Minute)))
+		require.NoError(b, boundUses["shards"](b, b.other), "afterwards")
+		return err
 	}
 	index := anyNumber(func(b *boundTrial, n int) error {
 		defer func() { require.Equal(b, n < 1, recover() != nil, n) }()
@@ -497,31 +473,25 @@ func shardRows() map[string]boundRow {
 		"shards.Moves n":          between(1, shards.MaxShards, shards.Moves, "shards"),
 		"shards.RebalanceDelay d": between(0, time.Minute, shards.RebalanceDelay, "shards"),
 		"shards.DrainLimit d":     between(time.Second, day, shards.DrainLimit, "shards"),
-		"shards.Retry least": between(time.Millisecond, day, func(d time.Duration) signalbox.LockOption {
-			return shards.Retry(d, day)
-		}, "shards"),
-		"shards.Retry most": between(time.Millisecond, day, func(d time.Duration) signalbox.LockOption {
-			return shards.Retry(time.Millisecond, d)
-		}, "shards"),
-		"shards.Count n": countOf(func(b *boundTrial, n int) error {
+		"shards.Retry least":      between(time.Millisecond, day, func(d time.Duration) signalbox.LockOption { return shards.Retry(d, day) }, "shards"),
+		"shards.Retry most":       between(time.Millisecond, day, func(d time.Duration) signalbox.LockOption { return shards.Retry(time.Millisecond, d) }, "shards"),
+		"shards.Count n": numberOf(1, shards.MaxShards, func(b *boundTrial, n int) error {
 			g := shards.New(b.s[0], b.name, shards.Count(n))
-			if n > 1000 { // they are granted on a real server, which is quicker
-				return g.Check()
+			err := g.Check()
+			if n <= 1000 { // more are granted on a real server, which is quicker
+				err = groupUse(b, g, min(n, 10))
 			}
-			return groupUse(b, g, min(n, 10))
+			require.NoError(b, boundUses["shards"](b, b.other), n)
+			return err
 		}),
-		"shards.Group.Resize n": countOf(func(b *boundTrial, n int) error {
+		"shards.Group.Resize n": numberOf(1, shards.MaxShards, func(b *boundTrial, n int) error {
 			if 1000 < n && n <= shards.MaxShards {
 				return nil // as above
 			}
-			return inGroup(func(b *boundTrial, _ *shards.Member, g *shards.Group) error {
-				return g.Resize(b.limited(time.Minute), n)
-			})(b)
+			return inGroup(b, func(ctx context.Context, _ *shards.Member, g *shards.Group) error { return g.Resize(ctx, n) })
 		}),
 		"shards.Member.SetWeight w": numberOf(0, shards.MaxWeight, func(b *boundTrial, w int) error {
-			return inGroup(func(b *boundTrial, m *shards.Member, _ *shards.Group) error {
-				return m.SetWeight(b.limited(time.Minute), w)
-			})(b)
+			return inGroup(b, func(ctx context.Context, m *shards.Member, _ *shards.Group) error { return m.SetWeight(ctx, w) })
 		}),
 		"shards.Elsewhere d":                   anyNumber(givesAway),
 		"shards.Index n":                       index,

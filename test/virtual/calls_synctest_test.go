@@ -401,3 +401,141 @@ func TestTheTableHasARowForEveryFault(t *testing.T) {
 	}
 	require.Len(t, slices.Collect(maps.Keys(faultsOf())), int(leaves)+1)
 }
+
+// callClass is what calls have in common that end alike.
+type callClass int
+
+const (
+	tries    callClass = iota // TryLock and similar calls: one try
+	guesses                   // a TryAcquire that returns false for every error
+	waits                     // Lock and similar calls: until the context ends
+	requests                  // one question or change, without another try
+	insists                   // steps of a latch, which are repeated
+	listens                   // the wait for a round that does not open, and other calls that only their context ends
+	writes                    // a term's value, until the term is lost
+	stores                    // the outcome of a once, until the lease is lost or the context has ended
+	sets                      // what a member of a group says of itself, until the server knows it
+	parts                     // the Leave of a member that owns shards
+	unlocks                   // after the lease began, with no context
+	inner                     // the same of a lease beside another one of its hold, which sends nothing
+	leaves                    // Close of a session that has a lease left
+)
+
+// callFault is what happens to the server, or to the session, before or in the midst of a call.
+type callFault string
+
+const (
+	healthy    callFault = "Healthy"
+	held       callFault = "Held"       // by another session
+	frozen     callFault = "Frozen"     // takes connections, and says nothing
+	connecting callFault = "Connecting" // the same, and the connection broke
+	refusing   callFault = "Refusing"   // connections
+	cut        callFault = "Cut"        // the connection breaks when the reply is due, and the next one works
+	proxied    callFault = "Proxied"    // the reply is lost, says a proxy in words of its own, and the next one is not
+	closed     callFault = "Closed"     // the session
+	loading    callFault = "Loading"    // the words of a server that refuses for now
+	full       callFault = "Full"       // so are these
+	denied     callFault = "Denied"     // the words of a right that is missing
+	broken     callFault = "Broken"     // the words of a script that this server can never run
+	redirected callFault = "Redirected" // a node of a cluster redirects a client of one server
+	expired    callFault = "Expired"    // the credentials, for 3 s; they were right before
+	over       callFault = "Over"       // frozen for longer than the lease lasts
+	minority   callFault = "Minority"   // one of three servers of a redlock is frozen
+)
+
+// expectedEnds is how the calls of a class end after a fault: without a context that ends, and with one that
+// has a deadline in 100 ms or is cancelled then.
+//
+// A cell names all that errors.Is finds in the error, of all errors that the library and package
+// context export. "ended" stands for the error of the caller's context and its cause, "free" for
+// what the call returns if the lock is free, "error" for any other error, "blocks" for a call that
+// has not returned after half a minute. A call ends at once unless the cell has a time.
+type expectedEnds struct {
+	class       callClass
+	fault       callFault
+	never, ends string
+}
+
+func of[T any](all ...T) []T { return all }
+
+// endings are the rows for each class and each fault.
+var endings = func() (all []expectedEnds) {
+	for _, r := range endingRows {
+		for _, class := range r.classes {
+			for _, fault := range r.faults {
+				all = append(all, expectedEnds{class, fault, r.never, r.ends})
+			}
+		}
+	}
+	return all
+}()
+
+var endingRows = []struct {
+	classes     []callClass
+	faults      []callFault
+	never, ends string
+}{
+	{of(tries, requests, waits, insists, listens, sets), of(closed), "ErrClosed", "ErrClosed"},
+	{of(tries, requests, waits, insists, listens, writes, sets), of(denied), "ErrDenied", "ErrDenied"},
+	{of(tries, requests, waits, insists, listens, writes, stores, sets), of(broken, redirected), "ErrUnsupported", "ErrUnsupported"},
+
+	{of(tries), of(healthy, minority), "nil", "nil"},
+	{of(tries), of(held), "ErrHeld", "ErrHeld"},
+	{of(requests), of(healthy, minority), "free", "free"},
+	{of(requests), of(held), "nil", "nil"},
+	{of(tries, requests), of(frozen, connecting), "ErrNoReply in 4s", "ended in 100ms"},
+	{of(tries, requests), of(refusing, cut, proxied), "error", "error"},
+	{of(tries, requests), of(loading, full), "ErrRefused", "ErrRefused"},
+	{of(tries, requests), of(expired), "ErrDenied", "ErrDenied"},
+
+	{of(guesses), of(healthy), "nil", "nil"},
+	{of(guesses), of(frozen, connecting), "error in 4s", "error in 100ms"},
+	{of(guesses), of(held, refusing, cut, proxied, closed, loading, full, denied, broken, redirected, expired), "error", "error"},
+
+	{of(waits), of(held), "blocks", "ErrHeld ended in 100ms"},
+	{of(waits), of(minority), "nil", "nil"},
+	{of(waits), of(expired), "nil in 5s", "ErrDenied ended in 100ms"},
+	{of(waits, insists, listens, sets), of(frozen, connecting, refusing), "blocks", "ended in 100ms"},
+	{of(waits, insists, listens, sets), of(loading, full), "blocks", "ErrRefused ended in 100ms"},
+	{of(waits, insists, writes, stores, sets, parts), of(healthy, proxied), "nil", "nil"},
+	{of(waits, insists, writes, stores, sets, parts), of(cut), "nil in 3s", "nil in 100ms"},
+	{of(insists, writes, stores, sets, parts), of(expired), "nil in 4s", "ErrDenied ended in 100ms"},
+
+	{of(listens), of(healthy, cut, proxied), "blocks", "ended in 100ms"},
+	{of(listens), of(expired), "blocks", "ErrDenied ended in 100ms"},
+
+	// A term ends 5 s before its lease of 15 s does.
+	{of(writes), of(frozen, connecting), "ErrLost ErrNoReply in 10s", "ended in 100ms"},
+	{of(writes), of(refusing), "ErrLost in 10s", "ended in 100ms"},
+	{of(writes, unlocks, inner), of(closed), "ErrLost ErrClosed", "ErrLost ErrClosed"},
+	{of(writes), of(loading, full), "ErrLost ErrRefused in 10s", "ErrRefused ended in 100ms"},
+
+	// A store is tried for a second after the lease of 30 s has ended. A call whose context ends returns at once: the store
+	// is not its own.
+	{of(stores), of(frozen, connecting), "ErrUnconfirmed ErrNoReply in 31s", "ended in 100ms"},
+	{of(stores), of(refusing), "error in 31s", "ended in 100ms"},
+	{of(stores), of(closed), "ErrStale ErrLost ErrClosed", "ErrStale ErrLost ErrClosed"},
+	{of(stores), of(loading, full), "ErrRefused in 31s", "ErrRefused ended in 100ms"},
+	{of(stores), of(denied), "ErrUnconfirmed ErrDenied in 31s", "ErrDenied ended in 100ms"},
+
+	// A member that leaves gives up after a lease of 15 s without a reply, or at once if none can come. What it says of itself it says
+	// again until the server replies, unless that can never help.
+	{of(parts), of(frozen, connecting, refusing), "nil in 17s", "ended in 100ms"},
+	{of(parts), of(loading, full), "nil in 17s", "ErrRefused ended in 100ms"},
+	{of(parts), of(denied), "nil in 17s", "ErrDenied ended in 100ms"},
+	{of(parts), of(closed, broken, redirected), "nil", "nil"},
+
+	{of(unlocks), of(healthy, minority), "nil", "nil"},
+	{of(unlocks), of(frozen, connecting), "ErrUnconfirmed ErrNoReply in 1s", "ErrUnconfirmed ErrNoReply in 1s"},
+	{of(unlocks), of(refusing, cut, proxied), "ErrUnconfirmed", "ErrUnconfirmed"},
+	{of(unlocks), of(loading), "ErrUnconfirmed ErrRefused", "ErrUnconfirmed ErrRefused"},
+	{of(unlocks), of(denied, expired), "ErrUnconfirmed ErrDenied", "ErrUnconfirmed ErrDenied"},
+	{of(unlocks), of(broken, redirected), "ErrUnconfirmed ErrUnsupported", "ErrUnconfirmed ErrUnsupported"},
+	{of(unlocks, inner), of(over), "ErrLost", "ErrLost"},
+	{of(inner), of(healthy, frozen, connecting, refusing, loading, denied, broken, redirected, expired), "nil", "nil"},
+
+	// Without a context that ends Close waits for the close grace, 5 s, and a second for the
+	// releases.
+	{of(leaves), of(healthy), "error in 5s", "ended in 100ms"},
+	{of(leaves), of(frozen, connecting, refusing, loading, denied, broken, redirected, expired), "error in 6s", "ended in 1100ms"},
+}

@@ -94,8 +94,7 @@ func TestNodesWhoseClocksDifferAreDistinguished(t *testing.T) {
 		const locks, rounds = 20, 5
 		for range rounds {
 			for i := range locks {
-				lease, err := reentrant.New(s, fmt.Sprint(i)).Lock(t.Context())
-				require.NoError(t, err)
+				lease := atOnce(t, reentrant.New(s, fmt.Sprint(i)))
 				require.NoError(t, lease.Unlock())
 			}
 		}
@@ -120,15 +119,13 @@ func TestAnAcquireWithAnotherNodesTimeIsUndone(t *testing.T) {
 			names[node] = append(names[node], fmt.Sprint(i))
 		}
 		for node := range names { // the node ahead last: its time is the guess for a slot not known
-			lease, err := reentrant.New(s, names[node][0]).Lock(t.Context())
-			require.NoError(t, err)
+			lease := atOnce(t, reentrant.New(s, names[node][0]))
 			require.NoError(t, lease.Unlock())
 		}
 
 		p.delay = 50 * time.Second // longer than patience and lease together
 		name := names[0][1]
-		_, err := reentrant.New(s, name).TryLock(t.Context())
-		require.ErrorContains(t, err, "the connection broke")
+		require.ErrorContains(t, no(reentrant.New(s, name).TryLock(t.Context())), "the connection broke")
 		time.Sleep(55 * time.Second)
 		require.Positive(t, p.servers[0].left(name), "the acquire did not come late")
 		time.Sleep(10 * time.Second)

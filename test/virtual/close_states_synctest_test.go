@@ -18,31 +18,24 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/countdown"
+	"github.com/signalbox-go/signalbox/election"
 	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/multilock"
 	"github.com/signalbox-go/signalbox/redlock"
 	"github.com/signalbox-go/signalbox/reentrant"
-	"github.com/signalbox-go/signalbox/rwlock"
 	"github.com/signalbox-go/signalbox/semaphore"
+	"github.com/signalbox-go/signalbox/shards"
 )
+
+// takeLease acquires something in a session.
+type takeLease = func(ctx context.Context, s *signalbox.Session) (signalbox.Lease, error)
 
 // takes are the ways to hold something in one session, and the lines that Close logs about it. When
 // it ends one member of several, these are all released, so that the others may not be logged.
-func takes() map[string]func(ctx context.Context, s *signalbox.Session) (signalbox.Lease, error) {
-	return map[string]func(ctx context.Context, s *signalbox.Session) (signalbox.Lease, error){
-		"kind=reentrant name=a": func(ctx context.Context, s *signalbox.Session) (signalbox.Lease, error) {
-			return reentrant.New(s, "a").Lock(ctx)
-		},
-		"kind=fair name=f": func(ctx context.Context, s *signalbox.Session) (signalbox.Lease, error) {
-			return fair.New(s, "f").Lock(ctx)
-		},
-		"kind=rwlock name=a": func(ctx context.Context, s *signalbox.Session) (signalbox.Lease, error) {
-			return rwlock.New(s, "a").Lock(ctx)
-		},
-		"kind=rwlock name=r": func(ctx context.Context, s *signalbox.Session) (signalbox.Lease, error) {
-			return rwlock.New(s, "r").RLock(ctx)
-		},
+func takes() map[string]takeLease {
+	all := map[string]takeLease{
 		"kind=semaphore name=a": func(ctx context.Context, s *signalbox.Session) (signalbox.Lease, error) {
 			return semaphore.New(s, "a", 3).Acquire(ctx, 2)
 		},
@@ -50,6 +43,12 @@ func takes() map[string]func(ctx context.Context, s *signalbox.Session) (signalb
 			return multilock.New(reentrant.New(s, "a"), fair.New(s, "m")).Lock(ctx)
 		},
 	}
+	for name, kind := range map[string]locktest.Primitive{"reentrant name=a": locktest.Reentrant(), "fair name=f": locktest.Fair(), "rwlock name=a": locktest.Writer(), "rwlock name=r": locktest.Reader()} {
+		all["kind="+name] = func(ctx context.Context, s *signalbox.Session) (signalbox.Lease, error) {
+			return kind.New(s, name[len(name)-1:]).Lock(ctx)
+		}
+	}
+	return all
 }
 
 // logged returns a logger, and what it has logged.
@@ -107,7 +106,7 @@ func TestCloseEndsAForgottenLease(t *testing.T) {
 			"Shorter":  {time.Minute, time.Minute, []signalbox.SessionOption{signalbox.WithCloseGrace(time.Hour)}},
 			"Longer":   {time.Minute, 2 * time.Second, []signalbox.SessionOption{signalbox.WithCloseGrace(2 * time.Second)}},
 		} {
-			bubble(t, func(f *fixture) {
+			bubbleOfUsers(t, func(f *fixture) {
 				logger, lines := logged()
 				s, _ := f.owned(append(c.option, signalbox.WithLogger(logger))...)
 				lease, err := take(f.Context(), s)
@@ -122,43 +121,22 @@ func TestCloseEndsAForgottenLease(t *testing.T) {
 				closed := took(func() { err = s.Close(ctx) })
 				require.ErrorContains(f, err, "holders were left", name)
 				require.Equal(f, c.within == c.lasts, ctx.Err() != nil)
+				if c.within != c.lasts {
+					require.ErrorContains(f, err, "grace")
+					require.NotErrorIs(f, err, context.DeadlineExceeded)
+				}
 				require.GreaterOrEqual(f, closed, c.lasts, line)
 				require.LessOrEqual(f, closed, c.lasts+time.Second, line)
 				require.ErrorIs(f, lease.Err(), signalbox.ErrLost)
 				require.ErrorIs(f, lease.Err(), signalbox.ErrClosed)
 				require.Regexp(f, fmt.Sprintf("%s held=%v\n", line, held+c.lasts), lines, name)
-				f.nothingHeld()
+				other := f.user().Session
+				require.Less(f, took(func() { lease, err = take(f.Context(), other) }), time.Second)
+				require.NoError(f, err)
+				require.NoError(f, lease.Unlock())
 			})
 		}
 	}
-}
-
-// nothingHeld checks that every lock of the fixture can be had at once.
-func (f *fixture) nothingHeld() {
-	f.Helper()
-	s, _, end := f.session(f.T)
-	defer end()
-	for line, take := range takes() {
-		ctx, cancel := context.WithTimeout(f.Context(), time.Second)
-		lease, err := take(ctx, s)
-		cancel()
-		require.NoError(f, err, line)
-		require.NoError(f, lease.Unlock())
-		f.redis.FlushAll() // the next one may be of another kind
-	}
-}
-
-// A grace that is over is not the caller's deadline.
-func TestTheCloseGraceIsNoDeadlineOfTheCaller(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(f *fixture) {
-		s, _ := f.owned(signalbox.WithLogger(slog.New(slog.DiscardHandler)))
-		_, err := reentrant.New(s, "a").Lock(f.Context())
-		require.NoError(f, err)
-		err = s.Close(context.Background())
-		require.ErrorContains(f, err, "grace")
-		require.NotErrorIs(f, err, context.DeadlineExceeded)
-	})
 }
 
 // The log is bounded, names are as hashed as the session wants them, and without a logger of the
@@ -172,8 +150,7 @@ func TestCloseLogsTheLeasesItEnds(t *testing.T) { //nolint:paralleltest // sets 
 	bubble(t, func(f *fixture) {
 		s, _ := f.owned(signalbox.WithHashedNames())
 		for i := range leases {
-			_, err := reentrant.New(s, fmt.Sprint("secret/", i)).Lock(f.Context())
-			require.NoError(f, err)
+			atOnce(f.T, reentrant.New(s, fmt.Sprint("secret/", i)))
 		}
 		require.Error(f, s.Close(endedContext()))
 	})
@@ -220,33 +197,41 @@ func TestCloseReturnsInTimeInEveryState(t *testing.T) {
 type closeCase func(f *fixture, s *signalbox.Session, link *wire) []<-chan error
 
 func closeCases() map[string]closeCase {
+	starts := func(s *signalbox.Session, name string) error {
+		return no(countdown.New(s, name).Start(context.Background(), 1))
+	}
+	awaited := func(f *fixture, s *signalbox.Session, _ *wire) []<-chan error {
+		round, err := countdown.New(s, "a").Start(f.Context(), 1)
+		require.NoError(f, err)
+		return []<-chan error{f.later(func() error { return round.Wait(context.Background()) })}
+	}
 	states := map[string]closeCase{
 		"Nothing": func(*fixture, *signalbox.Session, *wire) []<-chan error { return nil },
 		"RoundStartUnanswered": func(f *fixture, s *signalbox.Session, link *wire) []<-chan error {
 			rounds := 0
 			f.unanswered(s, link, func(ctx context.Context) error {
 				rounds++
-				_, err := countdown.New(s, fmt.Sprint(rounds)).Start(ctx, 1)
-				return err
+				return no(countdown.New(s, fmt.Sprint(rounds)).Start(ctx, 1))
 			})
 			return nil
 		},
 		"RoundStartOnItsWay": func(f *fixture, s *signalbox.Session, link *wire) []<-chan error {
 			link.goSilent()
-			return []<-chan error{f.later(func() error {
-				_, err := countdown.New(s, "a").Start(context.Background(), 1)
-				return err
-			})}
+			return []<-chan error{f.later(func() error { return starts(s, "a") })}
 		},
-		"RoundAwaited": roundAwaited,
+		"RoundAwaited": awaited,
 		"RoundAwaitedFrozen": func(f *fixture, s *signalbox.Session, link *wire) []<-chan error {
 			defer link.goSilent()
-			return roundAwaited(f, s, link)
+			return awaited(f, s, link)
 		},
 	}
 	maps.Copy(states, electionStates())
 	maps.Copy(states, shardStates()) // members and observers of package shards
 	for line, take := range takes() {
+		holds := func(f *fixture, s *signalbox.Session) { require.NoError(f, no(take(f.Context(), s))) }
+		waits := func(f *fixture, s *signalbox.Session) <-chan error {
+			return f.later(func() error { return no(take(context.Background(), s)) })
+		}
 		states["Unanswered "+line] = func(f *fixture, s *signalbox.Session, link *wire) []<-chan error {
 			f.unanswered(s, link, func(ctx context.Context) error {
 				lease, err := take(ctx, s)
@@ -256,55 +241,30 @@ func closeCases() map[string]closeCase {
 			return nil
 		}
 		states["Frozen "+line] = func(f *fixture, s *signalbox.Session, link *wire) []<-chan error {
-			_, err := take(f.Context(), s)
-			require.NoError(f, err)
+			holds(f, s)
 			link.goSilent()
 			return nil
 		}
 		states["Unreachable "+line] = func(f *fixture, s *signalbox.Session, link *wire) []<-chan error {
-			_, err := take(f.Context(), s)
-			require.NoError(f, err)
+			holds(f, s)
 			link.refuses.Store(true)
 			link.cut()
-			return []<-chan error{f.later(func() error {
-				_, err := reentrant.New(s, "other").Lock(context.Background())
-				return err
-			})}
+			return []<-chan error{f.later(func() error { return no(reentrant.New(s, "other").Lock(context.Background())) })}
 		}
 		if line == "kind=rwlock name=r" {
 			continue // readers do not wait for each other
 		}
 		states["FrozenWaiter "+line] = func(f *fixture, s *signalbox.Session, link *wire) []<-chan error {
-			other, _, end := f.session(f.T, signalbox.WithLogger(slog.New(slog.DiscardHandler)))
-			f.ends = append(f.ends, end)
-			_, err := take(f.Context(), other)
-			require.NoError(f, err)
+			holds(f, f.user(quiet).Session)
 			defer link.goSilent()
-			return []<-chan error{f.later(func() error {
-				_, err := take(context.Background(), s)
-				return err
-			})}
+			return []<-chan error{waits(f, s)}
 		}
 		states["Waiters "+line] = func(f *fixture, s *signalbox.Session, _ *wire) []<-chan error {
-			_, err := take(f.Context(), s)
-			require.NoError(f, err)
-			var waiting []<-chan error
-			for range 3 {
-				waiting = append(waiting, f.later(func() error {
-					_, err := take(context.Background(), s)
-					return err
-				}))
-			}
-			return waiting
+			holds(f, s)
+			return []<-chan error{waits(f, s), waits(f, s), waits(f, s)}
 		}
 	}
 	return states
-}
-
-func roundAwaited(f *fixture, s *signalbox.Session, _ *wire) []<-chan error {
-	round, err := countdown.New(s, "a").Start(f.Context(), 1)
-	require.NoError(f, err)
-	return []<-chan error{f.later(func() error { return round.Wait(context.Background()) })}
 }
 
 // unanswered makes a call whose request arrives and whose reply does not, and that gives up before
@@ -329,33 +289,6 @@ func (f *fixture) later(call func() error) <-chan error {
 	return end
 }
 
-// A second Close blocks until the first is done, within its own context.
-func TestASecondCloseWaitsForTheFirst(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(f *fixture) {
-		s, _ := f.owned(signalbox.WithCloseGrace(time.Minute))
-		lease, err := reentrant.New(s, "a").Lock(f.Context())
-		require.NoError(f, err)
-		began := time.Now()
-		first := f.later(func() error { return s.Close(context.Background()) })
-		second := f.later(func() error { return s.Close(context.Background()) })
-		short, cancel := context.WithTimeout(f.Context(), time.Second)
-		defer cancel()
-		require.ErrorIs(f, s.Close(short), context.DeadlineExceeded)
-		require.Less(f, time.Since(began), 2*time.Second)
-		time.Sleep(10 * time.Second)
-		select {
-		case <-second:
-			f.Error("the second Close returned before the first")
-		default:
-		}
-		require.NoError(f, lease.Unlock())
-		require.NoError(f, <-first)
-		require.NoError(f, <-second)
-		require.NoError(f, s.Close(endedContext()))
-	})
-}
-
 // A lock over several sessions is logged by one of them, once.
 func TestCloseLogsALeaseOfAQuorumOnce(t *testing.T) {
 	t.Parallel()
@@ -378,4 +311,83 @@ func endedContext() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
+}
+
+// electionStates are the states in which a session may be closed that has a candidate, a leader or an observer.
+func electionStates() map[string]closeCase {
+	observes := func(f *fixture, s *signalbox.Session) <-chan error {
+		return f.later(func() (last error) {
+			for _, last = range election.New(s, "a").Observe(context.Background()) { // the last error says how it ends
+			}
+			return last
+		})
+	}
+	runs := func(f *fixture, s *signalbox.Session) <-chan error {
+		return f.later(func() error {
+			return election.New(s, "a").Run(context.Background(), func(ctx context.Context, _ election.Term) error {
+				<-ctx.Done()
+				return nil
+			})
+		})
+	}
+	return map[string]closeCase{
+		"Leads": func(f *fixture, s *signalbox.Session, _ *wire) []<-chan error {
+			return []<-chan error{runs(f, s), runs(f, s), observes(f, s)}
+		},
+		"LeadsFrozen": func(f *fixture, s *signalbox.Session, link *wire) []<-chan error {
+			defer link.goSilent()
+			return []<-chan error{runs(f, s), runs(f, s), observes(f, s)}
+		},
+		"SteppedDown": func(f *fixture, s *signalbox.Session, link *wire) []<-chan error {
+			all := []<-chan error{runs(f, s), observes(f, s)}
+			link.goSilent()
+			time.Sleep(11 * time.Second)
+			return all
+		},
+		"ValueOnItsWay": func(f *fixture, s *signalbox.Session, link *wire) []<-chan error {
+			term := leads(f, election.New(s, "a"))
+			link.goSilent()
+			return []<-chan error{f.later(func() error { return term.SetValue(context.Background(), "x") })}
+		},
+	}
+}
+
+// shardStates are states of members and observers in which Close has to end them.
+func shardStates() map[string]closeCase {
+	runs := func(f *fixture, g *shards.Group) <-chan error {
+		return f.later(func() error {
+			return g.Run(context.Background(), func(ctx context.Context, _ shards.Shard) error {
+				<-ctx.Done()
+				return nil
+			})
+		})
+	}
+	watches := func(f *fixture, g *shards.Group) <-chan error {
+		return f.later(func() (last error) {
+			for _, last = range g.Watch(context.Background()) {
+			}
+			return last
+		})
+	}
+	states := make(map[string]closeCase)
+	for name, after := range map[string]time.Duration{"Joins": 0, "Owns": 4 * time.Second} {
+		for fault, cause := range map[string]func(*wire){
+			"": func(*wire) {}, "Frozen": (*wire).goSilent, "Unreachable": func(w *wire) {
+				w.refuses.Store(true)
+				w.cut()
+			},
+		} {
+			states["Shards"+name+fault] = func(f *fixture, s *signalbox.Session, link *wire) []<-chan error {
+				if after == 0 {
+					cause(link)
+				}
+				g := shards.New(s, "a", shards.Count(3))
+				all := []<-chan error{runs(f, g), watches(f, g)}
+				time.Sleep(after)
+				cause(link)
+				return all
+			}
+		}
+	}
+	return states
 }

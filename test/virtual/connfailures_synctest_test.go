@@ -21,9 +21,8 @@ import (
 func TestOnlyTheSessionWhoseConnectionsFailLogsThat(t *testing.T) {
 	t.Parallel()
 	for _, tuned := range []bool{false, true} {
-		bubble(t, func(f *fixture) {
+		bubbleOfUsers(t, func(f *fixture) {
 			o := newOutside(f, false)
-			defer o.end()
 			o.rotate("a")
 			right := func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
 				return rueidis.AuthCredentials{Username: "teller", Password: "a"}, nil

@@ -4,10 +4,9 @@ package virtual_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -90,39 +89,16 @@ func TestRoundSurvivesAFaultAtEveryRequest(t *testing.T) {
 	})
 }
 
-// P5: a count-down whose reply is lost counts once, and opens nothing early, however it is lost.
-func TestCountDownWithALostReplyCountsOnce(t *testing.T) {
-	t.Parallel()
-	eachKind(t, func(f *fixture, kind redistest.FaultKind) {
-		s := f.faultySession(locktest.RunsScript(scripts.CountdownCount))
-		r := mustStart(f, countdown.New(f.user().Session, "a"), 3)
-		mine := countdown.New(s.Session, "a").RoundOf(r.ID())
-		s.arm(kind, 1)
-		mustCount(f, mine, 2, "x")
-		require.True(f, s.allFired())
-		s.heal()
-		mustCount(f, r, 1, "y")
-		s.arm(kind, 1)
-		mustCount(f, mine, 0, "z")
-		require.True(f, s.allFired())
-		require.NoError(f, r.Wait(f.Context()))
-	})
-}
-
-// P5: a count-down that opened its round returns 0 though its reply is lost and another round has begun by the time that
-// it is sent again.
+// P5: a count-down that opened its round returns 0 though its reply is lost and another round has begun by the time that it is sent again.
 func TestLostOpeningIsNotTakenForALateWorker(t *testing.T) {
 	t.Parallel()
-	bubbleOfUsers(t, func(f *fixture) {
-		s, calm := f.faultySession(locktest.RunsScript(scripts.CountdownCount)), countdown.New(f.user().Session, "a")
+	meanwhile(t, scripts.CountdownCount, func(f *fixture, calm, mine *countdown.Latch, then func(do func() error)) {
 		r := mustStart(f, calm, 1)
-		s.arm(redistest.CutAfterRequest, 1)
-		s.then(2, func() {
-			if _, err := calm.Start(context.Background(), 1); err != nil {
-				f.Error(err)
-			}
+		then(func() error {
+			_, err := calm.Start(context.Background(), 1)
+			return err
 		})
-		mustCount(f, countdown.New(s.Session, "a").RoundOf(r.ID()), 0, "x")
+		mustCount(f, mine.RoundOf(r.ID()), 0, "x")
 		_, err := r.CountDown(f.Context(), "x")
 		require.ErrorIs(f, err, signalbox.ErrRoundOver, "one that knows of its opening")
 	})
@@ -131,28 +107,18 @@ func TestLostOpeningIsNotTakenForALateWorker(t *testing.T) {
 // P5: a start whose round is forgotten when it is sent again begins no second one.
 func TestForgottenStartIsErrUnconfirmed(t *testing.T) {
 	t.Parallel()
-	bubbleOfUsers(t, func(f *fixture) {
-		s, calm := f.faultySession(locktest.RunsScript(scripts.CountdownStart)), countdown.New(f.user().Session, "a")
+	meanwhile(t, scripts.CountdownStart, func(f *fixture, calm, mine *countdown.Latch, then func(do func() error)) {
 		mustCount(f, mustStart(f, calm, 1), 0, "x")
-		s.arm(redistest.CutAfterRequest, 1)
-		s.then(2, func() {
+		then(func() (err error) {
 			for range 34 {
-				r, err := calm.Round(context.Background())
-				if err == nil {
-					_, err = r.CountDown(context.Background(), "x")
-				}
-				if err == nil {
-					_, err = calm.Start(context.Background(), 1)
-				}
-				if err != nil {
-					f.Error(err)
-				}
+				r, roundErr := calm.Round(context.Background())
+				_, countErr := r.CountDown(context.Background(), "x")
+				_, startErr := calm.Start(context.Background(), 1)
+				err = errors.Join(err, roundErr, countErr, startErr)
 			}
-			if err := calm.Reset(context.Background()); err != nil {
-				f.Error(err)
-			}
+			return errors.Join(err, calm.Reset(context.Background()))
 		})
-		_, err := countdown.New(s.Session, "a").Start(f.Context(), 1)
+		_, err := mine.Start(f.Context(), 1)
 		require.ErrorIs(f, err, signalbox.ErrUnconfirmed)
 	})
 }
@@ -160,42 +126,32 @@ func TestForgottenStartIsErrUnconfirmed(t *testing.T) {
 // P5: a reset whose reply is lost resets no round that was started since.
 func TestLostResetResetsNoOtherRound(t *testing.T) {
 	t.Parallel()
-	bubbleOfUsers(t, func(f *fixture) {
-		s, calm := f.faultySession(locktest.RunsScript(scripts.CountdownReset)), countdown.New(f.user().Session, "a")
+	meanwhile(t, scripts.CountdownReset, func(f *fixture, calm, mine *countdown.Latch, then func(do func() error)) {
 		first := mustStart(f, calm, 1)
-		s.arm(redistest.CutAfterRequest, 1)
 		var next countdown.Round
-		s.then(2, func() {
-			var err error
-			if next, err = calm.Start(context.Background(), 1); err != nil {
-				f.Error(err)
-			}
+		then(func() (err error) {
+			next, err = calm.Start(context.Background(), 1)
+			return err
 		})
-		require.NoError(f, countdown.New(s.Session, "a").Reset(f.Context()))
+		require.NoError(f, mine.Reset(f.Context()))
 		require.ErrorIs(f, first.Wait(f.Context()), signalbox.ErrReset)
 		mustCount(f, next, 0, "x")
 	})
 }
 
-// P4: a start that failed leaves no round behind, also if the server executes it late.
-func TestFailedStartLeavesNoRound(t *testing.T) {
-	t.Parallel()
-	eachKind(t, func(f *fixture, kind redistest.FaultKind) {
-		s, calm := f.faultySession(locktest.RunsScript(scripts.CountdownStart)), countdown.New(f.user().Session, "a")
-		mustCount(f, mustStart(f, calm, 1), 0, "x")
-		l := countdown.New(s.Session, "a")
-		newest := func() string { return f.redis.HGet(locktest.Keys("a").Latch(), "round")[:20] }
-		before := newest()
-		ctx, cancel := context.WithCancel(f.Context())
-		s.arm(kind, 1)
-		s.then(1, cancel)
-		_, err := l.Start(ctx, 1)
-		require.ErrorIs(f, err, context.Canceled)
-		s.awaitFault()
-		time.Sleep(time.Minute)
-		require.Zero(f, locktest.Undoing(s.Session))
-		after := newest()
-		require.True(f, after == before || strings.HasSuffix(after, "x"), "%s after %s", after, before)
-		mustStart(f, calm, 1)
+// meanwhile runs a test of a script whose first reply to the latch mine is lost after then was called, and which it sends again when what
+// that was given has been done by others.
+func meanwhile(t *testing.T, script *scripts.Script, test func(f *fixture, calm, mine *countdown.Latch, then func(do func() error))) {
+	t.Helper()
+	bubbleOfUsers(t, func(f *fixture) {
+		s := f.faultySession(locktest.RunsScript(script))
+		test(f, countdown.New(f.user().Session, "a"), countdown.New(s.Session, "a"), func(do func() error) {
+			s.arm(redistest.CutAfterRequest, 1)
+			s.then(2, func() {
+				if err := do(); err != nil {
+					f.Error(err)
+				}
+			})
+		})
 	})
 }

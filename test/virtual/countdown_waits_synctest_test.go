@@ -40,24 +40,6 @@ func TestWaitOutlastsAServerThatDoesNotReply(t *testing.T) {
 	})
 }
 
-// P6: Close ends a count-down that waits for the server.
-func TestCloseEndsACountDownThatWaitsForTheServer(t *testing.T) {
-	t.Parallel()
-	bubbleOfUsers(t, func(f *fixture) {
-		s := f.user()
-		r := mustStart(f, countdown.New(s.Session, "a"), 1)
-		s.refuses.Store(true)
-		s.cut()
-		counted := f.later(func() error {
-			_, err := r.CountDown(context.Background(), "x")
-			return err
-		})
-		require.Empty(f, counted)
-		_ = s.Close(endedContext())
-		require.ErrorIs(f, redistest.Receive(f, "the end of the count-down", counted), signalbox.ErrClosed)
-	})
-}
-
 // P6: a message opens nothing by itself: it must have what only a reader of the key knows.
 func TestForgedMessageOpensNothing(t *testing.T) {
 	t.Parallel()

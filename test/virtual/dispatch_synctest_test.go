@@ -128,36 +128,3 @@ func TestSubscriptionLingersAndEnds(t *testing.T) {
 		})
 	}
 }
-
-// P6: a poll without a reply, or one that is refused, is repeated.
-func TestPollThatFailsComesAgain(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct{ fails, mends func(f *fixture, link *wire) }{ //nolint:paralleltest // as above
-		"Refused": {
-			func(f *fixture, _ *wire) { f.redis.SetError("LOADING the data set") },
-			func(f *fixture, _ *wire) { f.redis.SetError("") },
-		},
-		"Swallowed": {
-			func(_ *fixture, link *wire) { link.swallowsReplies.Store(true) },
-			func(_ *fixture, link *wire) { link.heal() },
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(f *fixture) {
-				d, link, closeAll := f.dispatcher()
-				defer closeAll()
-				wait := d.Wait(targetOf("a"))
-				defer wait.Close()
-				<-wait.C
-				c.fails(f, link)
-				wait.FoundHeld(0)
-				time.Sleep(10 * time.Second)
-				require.Error(f, wait.LastError())
-				c.mends(f, link)
-				began := time.Now()
-				<-wait.C
-				require.LessOrEqual(f, time.Since(began), 5*time.Second)
-			})
-		})
-	}
-}

@@ -4,14 +4,23 @@ package virtual_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/alicebob/miniredis/v2/server"
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/election"
+	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
 // valueOf is the key of the value that the leader of an election has set.
@@ -151,16 +160,16 @@ func TestLeaderThatSteppedDownKeepsTheLeaseUntilItReturns(t *testing.T) {
 	})
 }
 
-// P6: after a crash of the leader the first candidate leads when the lease has ended. Observers learn
-// within a poll that there is no leader, and then the new one.
+// P6: after a crash of the leader the first candidate leads when the lease has ended. Observers learn within a poll of the new one, and if
+// no candidate waits, that there is no leader. The value ends by itself.
 func TestNextLeaderComesWithinALeaseOfACrash(t *testing.T) {
 	t.Parallel()
 	for _, lease := range []time.Duration{3 * time.Second, election.DefaultLease, time.Minute} {
 		bubbleOfUsers(t, func(f *fixture) {
 			option := signalbox.WithRenewedLease(lease)
-			crashed, observer := f.user(), f.user()
+			crashed, observer, waits := f.user(), f.user(), f.user()
 			term := leads(f, election.New(crashed.Session, "a", option, election.Value("crashed")))
-			led := candidate(f, election.New(f.user().Session, "a", option, election.Value("next")))
+			led := candidate(f, election.New(waits.Session, "a", option, election.Value("next")))
 			seen := observing(f.Context(), election.New(observer.Session, "a"))
 			time.Sleep(lease * 10 / 3)
 			require.Equal(f, "crashed", (<-seen).Value)
@@ -178,32 +187,16 @@ func TestNextLeaderComesWithinALeaseOfACrash(t *testing.T) {
 					break
 				}
 			}
-			require.NoError(f, next.Resign())
-			require.Zero(f, (<-seen).Token)
+			waits.wire.goSilent()
+			ends := time.Now().Add(f.left("a"))
+			none := <-seen
+			require.NoError(f, none.err)
+			require.Equal(f, election.Leader{}, none.Leader)
+			require.LessOrEqual(f, none.at.Sub(ends), 1100*time.Millisecond)
+			time.Sleep(4 * lease)
+			require.False(f, f.redis.Exists(valueOf("a")))
 		})
 	}
-}
-
-// P6: without a candidate in the queue, observers learn within a poll that a crashed leader's lease has
-// ended.
-func TestObserverLearnsOfACrashWithoutACandidate(t *testing.T) {
-	t.Parallel()
-	bubbleOfUsers(t, func(f *fixture) {
-		crashed := f.user()
-		leads(f, election.New(crashed.Session, "a", election.Value("x")))
-		time.Sleep(100 * time.Millisecond) // its value is written just after Campaign has returned
-		seen := observing(f.Context(), election.New(f.user().Session, "a"))
-		time.Sleep(time.Minute)
-		require.Equal(f, "x", (<-seen).Value)
-		crashed.wire.goSilent()
-		ends := time.Now().Add(f.left("a"))
-		s := <-seen
-		require.NoError(f, s.err)
-		require.Equal(f, election.Leader{}, s.Leader)
-		require.LessOrEqual(f, s.at.Sub(ends), 1100*time.Millisecond)
-		time.Sleep(time.Minute)
-		require.False(f, f.redis.Exists(valueOf("a")), "the value ends by itself")
-	})
 }
 
 // P6: observers find each change by a poll if all messages are lost, within a second.
@@ -259,4 +252,409 @@ func TestObserverSaysThatTheServerIsSilent(t *testing.T) {
 		_, more := <-seen
 		require.False(f, more)
 	})
+}
+
+// P7: Run pauses longer after each term that is lost young, up to a second, and hardly after one that lasted.
+func TestRunPausesLongerAfterEachLoss(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(f *fixture) {
+		mu := fair.New(f.user().Session, "a")
+		ctx, cancel := context.WithCancel(f.Context())
+		terms := make(chan election.Term)
+		returned := f.later(func() error {
+			return election.New(f.user().Session, "a").Run(ctx, func(ctx context.Context, term election.Term) error {
+				terms <- term
+				<-ctx.Done()
+				return nil
+			})
+		})
+		again := func(lasted time.Duration) time.Duration {
+			term := <-terms
+			time.Sleep(lasted)
+			require.NoError(f, mu.ForceUnlock(f.Context()))
+			<-term.Done()
+			began := time.Now()
+			term = <-terms
+			took := time.Since(began)
+			go func() { terms <- term }() // for the next call
+			return took
+		}
+		first := again(0)
+		require.Less(f, first, 100*time.Millisecond)
+		var last time.Duration
+		for range 12 {
+			last = again(0)
+			require.LessOrEqual(f, last, 1100*time.Millisecond)
+		}
+		require.GreaterOrEqual(f, last, 400*time.Millisecond)
+		require.Less(f, again(election.DefaultLease+time.Second), 100*time.Millisecond)
+		<-terms
+		cancel()
+		require.ErrorIs(f, <-returned, context.Canceled)
+	})
+}
+
+// callbacks runs a candidate until the returned function is called, and counts the leaders that it learns of.
+func (f *fixture) callbacks(s *signalbox.Session, leaders *[]string, mu *sync.Mutex) (e *election.Election, stop func()) {
+	e = election.New(s, "a")
+	ctx, cancel := context.WithCancel(f.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = e.RunCallbacks(ctx, election.Callbacks{
+			OnStartedLeading: func(ctx context.Context) { <-ctx.Done() },
+			OnStoppedLeading: func() {},
+			OnNewLeader: func(identity string) {
+				mu.Lock()
+				defer mu.Unlock()
+				*leaders = append(*leaders, identity)
+			},
+		})
+	}()
+	return e, func() {
+		cancel()
+		<-ended
+	}
+}
+
+// Candidates that all have one label are different leaders: each change is reported, and Leading says which of them leads.
+func TestNewLeadersOfOneLabelAreDifferent(t *testing.T) {
+	t.Parallel()
+	for _, same := range []bool{false, true} {
+		bubbleOfUsers(t, func(f *fixture) {
+			const candidates = 4
+			var mu sync.Mutex
+			leaders := make([][]string, candidates)
+			want := make([]string, candidates)
+			all := make([]*election.Election, candidates)
+			stops := make([]func(), candidates)
+			for i := range candidates {
+				want[i] = fmt.Sprint("candidate ", i)
+				if same {
+					want[i] = "api"
+				}
+				s := f.user(signalbox.WithLabel(want[i])).Session
+				all[i], stops[i] = f.callbacks(s, &leaders[i], &mu)
+				require.False(f, i > 0 && election.New(s, "a").Leading())
+				time.Sleep(100 * time.Millisecond)
+				require.Equal(f, i == 0, election.New(s, "a").Leading()) // another Election of the session
+			}
+			for i := range candidates {
+				time.Sleep(5 * time.Second)
+				for j := range candidates {
+					require.Equal(f, i == j, all[j].Leading())
+				}
+				mu.Lock()
+				for j := i; j < candidates; j++ {
+					require.Equal(f, want[:i+1], leaders[j])
+				}
+				mu.Unlock()
+				stops[i]()
+				require.False(f, all[i].Leading())
+			}
+		})
+	}
+}
+
+// A zero Election, a closed session and a lost term lead nothing.
+func TestLeadingEndsWithTheTerm(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(f *fixture) {
+		require.False(f, (*election.Election)(nil).Leading())
+		require.False(f, new(election.Election).Leading())
+		s, link := f.open()
+		e := election.New(s, "a")
+		require.False(f, e.Leading())
+		term, err := e.Campaign(f.Context())
+		require.NoError(f, err)
+		require.True(f, e.Leading())
+		link.goSilent()
+		time.Sleep(time.Until(term.Deadline()))
+		require.False(f, e.Leading())
+		require.ErrorIs(f, term.Resign(), signalbox.ErrLost)
+		link.heal()
+		time.Sleep(time.Minute)
+		term, err = e.Campaign(f.Context())
+		require.NoError(f, err)
+		require.True(f, e.Leading())
+		require.NoError(f, term.Resign())
+		require.False(f, e.Leading())
+	})
+}
+
+// A leader whose right is taken away for a moment learns of the next leaders.
+func TestOnNewLeaderIsCalledAfterADenial(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(f *fixture) {
+		var denied atomic.Bool
+		f.redis.Server().SetPreHook(func(c *server.Peer, command string, _ ...string) bool {
+			if denied.Load() && strings.HasPrefix(command, "EVAL") {
+				c.WriteError("NOPERM User limited has no permissions to run the 'evalsha' command")
+				return true
+			}
+			return false
+		})
+		var mu sync.Mutex
+		var leaders []string
+		first := f.user(signalbox.WithLabel("first")).Session
+		_, stop := f.callbacks(first, &leaders, &mu)
+		time.Sleep(3 * time.Second)
+		denied.Store(true)
+		time.Sleep(1500 * time.Millisecond)
+		denied.Store(false)
+		time.Sleep(2 * time.Second)
+		second := f.user(signalbox.WithLabel("second")).Session
+		led := make(chan struct{})
+		go func() {
+			defer close(led)
+			term, err := election.New(second, "a").Campaign(f.Context())
+			if err != nil {
+				f.Error(err)
+				return
+			}
+			time.Sleep(3 * time.Second)
+			_ = term.Resign()
+		}()
+		time.Sleep(time.Second)
+		require.NoError(f, fair.New(second, "a").ForceUnlock(f.Context()))
+		<-led
+		time.Sleep(3 * time.Second)
+		stop()
+		mu.Lock()
+		defer mu.Unlock()
+		require.Equal(f, []string{"first", "second", "first"}, leaders)
+	})
+}
+
+// An observer never sees a leader before the value that the leader begins with, and sees each that lasts.
+func TestObserversSeeALeaderWithItsValue(t *testing.T) {
+	t.Parallel()
+	for _, latency := range []time.Duration{0, 3 * time.Millisecond, 200 * time.Millisecond} {
+		bubbleOfUsers(t, func(f *fixture) {
+			const candidates = 10
+			ctx, cancel := context.WithCancel(f.Context())
+			var seen []string
+			observer, link := f.open()
+			link.latency.Store(int64(latency / 10))
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				for l, err := range election.New(observer, "a").Observe(ctx) {
+					switch {
+					case err != nil, l == election.Leader{}:
+					case l.Value != l.Label:
+						f.Errorf("the leader %q has the value %q", l.Label, l.Value)
+					default:
+						seen = append(seen, l.Value)
+					}
+				}
+			}()
+			var all sync.WaitGroup
+			for i := range candidates {
+				label := fmt.Sprint("candidate ", i)
+				s, link := f.open(signalbox.WithLabel(label))
+				link.latency.Store(int64(latency))
+				all.Go(func() {
+					term, err := election.New(s, "a", election.Value(label)).Campaign(f.Context())
+					if err != nil {
+						f.Error(err)
+						return
+					}
+					time.Sleep(3 * time.Second)
+					_ = term.Resign()
+				})
+			}
+			all.Wait()
+			synctest.Wait()
+			cancel()
+			<-ended
+			require.Len(f, slices.Compact(seen), candidates)
+		})
+	}
+}
+
+// A leader whose value was lost is seen all the same, a poll later.
+func TestObserversSeeALeaderWhoseValueWasLost(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(f *fixture) {
+		s, observer := f.user().Session, f.user().Session
+		require.NoError(f, no(election.New(s, "a", election.Value("x")).Campaign(f.Context())))
+		time.Sleep(time.Second)
+		require.True(f, f.redis.Del("sb:{a}:leader"))
+		began := time.Now()
+		for l, err := range election.New(observer, "a").Observe(f.Context()) {
+			require.NoError(f, err)
+			require.Empty(f, l.Value)
+			require.NotZero(f, l.Token)
+			require.LessOrEqual(f, time.Since(began), 1200*time.Millisecond)
+			break
+		}
+	})
+}
+
+// P7: hours of leading cost the renewals of the lease and a write of the value in each lease; hours of observing cost a
+// poll a second. No goroutine waits for a term.
+func TestHoursOfLeadingCostRenewalsAndOneWriteALease(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(f *fixture) {
+		const lease = election.DefaultLease
+		term := leads(f, election.New(f.user().Session, "a", election.Value("x")))
+		time.Sleep(time.Minute)
+		f.scripts.Store(0)
+		hours := time.Duration(redistest.Rounds(1, 10)) * time.Hour
+		time.Sleep(hours)
+		require.NoError(f, term.Err())
+		leases := float64(hours / lease)
+		require.InEpsilon(f, leases*4, float64(f.scripts.Load()), 0.05, "three renewals, and a write")
+		require.LessOrEqual(f, resting(), 2, "of the timers and the subscription")
+		observers := observing(f.Context(), election.New(f.user().Session, "a"))
+		observing(f.Context(), election.New(f.user().Session, "a"))
+		require.Equal(f, "x", (<-observers).Value)
+		time.Sleep(time.Minute)
+		f.scripts.Store(0)
+		time.Sleep(10 * time.Minute)
+		require.InEpsilon(f, 600/15*4+2*2*600/0.9, float64(f.scripts.Load()), 0.05, "two scripts a poll, of two sessions")
+		require.Empty(f, observers)
+		require.NoError(f, term.Resign())
+	})
+}
+
+// P5: a value that was lost with its key is back within a lease, and keeps its number.
+func TestLostValueComesBackWithinALease(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(f *fixture) {
+		e := election.New(f.user().Session, "a", election.Value("first"))
+		term := leads(f, e)
+		require.NoError(f, term.SetValue(f.Context(), "second"))
+		for range 10 {
+			time.Sleep(7 * time.Second)
+			f.redis.Del(valueOf("a"))
+			l, err := e.Leader(f.Context())
+			require.NoError(f, err)
+			require.Equal(f, term.Token(), l.Token)
+			require.Empty(f, l.Value)
+			time.Sleep(election.DefaultLease + 100*time.Millisecond)
+			l, err = e.Leader(f.Context())
+			require.NoError(f, err)
+			require.Equal(f, "second", l.Value)
+		}
+	})
+}
+
+// P4, P5, P6: whichever request of a term fails, and however: each call returns, the value of the term is the last one that
+// was set, and the next candidate leads.
+func TestTermSurvivesAFaultAtEveryRequest(t *testing.T) {
+	t.Parallel()
+	// session/hello, enter, put twice or three times, SUBSCRIBE, read and describe twice or three times, leave, clear.
+	const steps = 14
+	eachKind(t, func(f *fixture, kind redistest.FaultKind) {
+		calm := f.user()
+		s := f.faultySession(redistest.Commands("EVAL", "EVALSHA", "SUBSCRIBE"))
+		for at := 1; at <= steps; at++ {
+			name := fmt.Sprint(at)
+			mine, theirs := election.New(s.Session, name, election.Value("first")), election.New(calm.Session, name)
+			s.arm(kind, at)
+			term := leads(f, mine)
+			next := candidate(f, theirs)
+			require.NoError(f, term.SetValue(f.Context(), "second"))
+			require.NoError(f, term.SetValue(f.Context(), "third"))
+			ctx, cancel := context.WithCancel(f.Context())
+			seen := observing(ctx, mine)
+			for s := range seen {
+				require.NoError(f, s.err)
+				if s.Value == "third" {
+					break
+				}
+			}
+			l, err := theirs.Leader(f.Context())
+			require.NoError(f, err)
+			require.Equal(f, "third", l.Value)
+			require.Equal(f, term.Token(), l.Token)
+			require.NoError(f, f.resigns(term))
+			second := <-next
+			for s := range seen {
+				require.NoError(f, s.err)
+				if s.Token == second.Token() {
+					break
+				}
+			}
+			cancel()
+			require.Greater(f, second.Token(), term.Token())
+			l, err = theirs.Leader(f.Context())
+			require.NoError(f, err)
+			require.Empty(f, l.Value, "at %d", at)
+			require.NoError(f, second.Resign())
+			require.ErrorIs(f, no(theirs.Leader(f.Context())), signalbox.ErrNotHeld)
+			s.heal()
+		}
+	})
+}
+
+// resigns ends a term early. That the server did not confirm it is no error: it is repeated.
+func (f *fixture) resigns(term election.Term) error {
+	if err := term.Resign(); !errors.Is(err, signalbox.ErrUnconfirmed) {
+		return err
+	}
+	return nil
+}
+
+// P2: in whichever moment of its first two seconds a term loses the server, it ends StepDown before its lease can end
+// there, also if StepDown is half of the lease. A term whose candidate waited has the whole lease a round trip after its
+// beginning. If it loses the server before, it ends the same share of what it has before its end.
+func TestYoungTermStepsDownBeforeItsLeaseCanEnd(t *testing.T) {
+	t.Parallel()
+	const latency, lease = 2 * time.Millisecond, election.DefaultLease
+	for name, c := range map[string]struct {
+		options []signalbox.LockOption
+		before  time.Duration
+		share   time.Duration // the divisor of a lease that is shorter than twice before
+		first   time.Duration // the lease of a term whose candidate did not wait
+	}{
+		"Default": {nil, 5 * time.Second, 3, lease},
+		"Half":    {[]signalbox.LockOption{election.StepDown(lease / 2)}, lease / 2, 2, lease},
+		"Quarter": {[]signalbox.LockOption{election.StepDown(lease / 4)}, lease / 4, 4, lease},
+		"None":    {[]signalbox.LockOption{election.StepDown(0)}, 0, lease, lease},
+		"FirstLease": {
+			[]signalbox.LockOption{election.StepDown(1500 * time.Millisecond), signalbox.WithFirstLease(3 * time.Second)},
+			1500 * time.Millisecond, 10, 3 * time.Second,
+		},
+		"FirstLeaseAndDefault": {[]signalbox.LockOption{signalbox.WithFirstLease(6 * time.Second)}, 2 * time.Second, 3, 6 * time.Second},
+	} {
+		for _, age := range []time.Duration{0, 10 * latency, 300 * time.Millisecond, 700 * time.Millisecond, 2 * time.Second} {
+			for _, queued := range []bool{false, true} {
+				bubbleOfUsers(t, func(f *fixture) {
+					what := fmt.Sprint(name, age, queued)
+					user, other := f.user(), f.user()
+					user.wire.latency.Store(int64(latency))
+					e := election.New(user.Session, "a", c.options...)
+					var term election.Term
+					if queued {
+						before := leads(f, election.New(other.Session, "a"))
+						led := candidate(f, e)
+						time.Sleep(10700 * time.Millisecond) // in the middle between two polls
+						require.NoError(f, before.Resign())
+						term = <-led
+					} else {
+						term = leads(f, e)
+					}
+					time.Sleep(age)
+					if queued && age > 0 && c.first == lease {
+						require.Greater(f, f.left("a"), lease-age, what)
+					}
+					user.wire.goSilent()
+					had := f.left("a")
+					<-term.Done()
+					left := f.left("a")
+					require.GreaterOrEqual(f, left, min(c.before, had/c.share), what)
+					if !queued {
+						require.GreaterOrEqual(f, left, c.before, what)
+					}
+					if !queued && c.first == lease { // no renewal was on its way
+						require.LessOrEqual(f, left, c.before+lease/25, "no earlier than it has to: "+what)
+					}
+					require.ErrorIs(f, term.Resign(), signalbox.ErrLost)
+				})
+			}
+		}
+	}
 }

@@ -45,13 +45,12 @@ type faultySession struct {
 	loading sync.Mutex
 	loaded  map[string]bool // the digests of scripts that the server knows; guarded by loading, which is held while one is loaded
 
-	mu      sync.Mutex
-	before  func(k int)                          // called before the k-th request
-	faulted func(k int)                          // called when the k-th request has a fault
-	seen    []string                             // the requests that counted, by name
-	faults  []redistest.Fault                    // the armed faults; At counts from when a fault was armed
-	fired   int                                  // the number of faults that have happened
-	silent  map[*server.Peer]redistest.FaultKind // connections that a fault made silent
+	mu     sync.Mutex
+	before func(k int)                          // called before the k-th request
+	seen   []string                             // the requests that counted, by name
+	faults []redistest.Fault                    // the armed faults; At counts from when a fault was armed
+	fired  int                                  // the number of faults that have happened
+	silent map[*server.Peer]redistest.FaultKind // connections that a fault made silent
 }
 
 // bubbleOfUsers is bubble for a test that opens sessions by user and faultySession, which are closed when it ends.
@@ -73,6 +72,13 @@ func (f *fixture) user(options ...signalbox.SessionOption) queueUser {
 	s, link, end := f.session(f.T, options...)
 	f.ends = append(f.ends, end)
 	return queueUser{s, link}
+}
+
+// open opens a session, and returns its wire, too.
+func (f *fixture) open(options ...signalbox.SessionOption) (*signalbox.Session, *wire) {
+	f.T.Helper()
+	u := f.user(options...)
+	return u.Session, u.wire
 }
 
 // faultySession opens a session. The server knows each script when it is first asked for it, so that each call is one request.
@@ -174,28 +180,6 @@ func (s *faultySession) armAll(faults ...redistest.Fault) {
 	s.seen, s.fired, s.faults = nil, 0, faults
 }
 
-// onFault lets do be called when the k-th request has a fault that counts: if the fault is that of the reply, after the request
-// was executed.
-func (s *faultySession) onFault(k int, do func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.faulted = func(at int) {
-		if at == k {
-			do()
-		}
-	}
-}
-
-// fire says that a fault happens now.
-func (s *faultySession) fire(f redistest.Fault) {
-	s.mu.Lock()
-	faulty := s.faulted
-	s.mu.Unlock()
-	if faulty != nil && f.At != 0 {
-		faulty(f.At)
-	}
-}
-
 // on lets do be called with its number before each request that counts.
 func (s *faultySession) on(do func(k int)) {
 	s.mu.Lock()
@@ -260,15 +244,11 @@ func (s *faultySession) hook(peer *server.Peer, command string, args ...string) 
 	}
 	delay := cmp.Or(f.Delay, time.Duration(s.delay.Load()))
 	if command == "SUBSCRIBE" && f.Kind != 0 { // a subscription is its connection's
-		s.fire(f)
 		return s.faultSubscription(peer, f.Kind, delay)
 	}
 	var reply string
 	if slices.Contains([]redistest.FaultKind{redistest.SwallowReply, redistest.CutAfterRequest, redistest.CutAfterReply, redistest.DelayReply}, f.Kind) {
 		reply = s.run(request)
-	}
-	if f.Kind != 0 {
-		s.fire(f)
 	}
 	switch f.Kind {
 	case redistest.SwallowRequest, redistest.HalfOpen, redistest.SwallowReply:

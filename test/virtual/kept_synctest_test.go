@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/signalbox-go/signalbox/inspect"
 	"github.com/signalbox-go/signalbox/multilock"
 	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/rwlock"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -39,9 +41,8 @@ func (f *fixture) kept(s *signalbox.Session, name string, options ...signalbox.L
 // no goroutine, and is released when it was idle for long enough.
 func TestKeptLockIsUsedAgainWithoutACommand(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(f *fixture) {
-		s, _, closeAll := f.session(f.T)
-		defer closeAll()
+	bubbleOfUsers(t, func(f *fixture) {
+		s := f.user().Session
 		mu := f.kept(s, "a")
 		require.NoError(f, atOnce(f.T, mu).Unlock()) // it asks the server, since the hold was idle for long
 		before, last := f.commands.Load(), uint64(0)
@@ -85,12 +86,8 @@ func TestLostIdleHoldIsUsedForNoLongerThanATurn(t *testing.T) {
 	t.Parallel()
 	for _, pause := range []time.Duration{0, time.Millisecond, 20 * time.Millisecond, 300 * time.Millisecond} { // between two uses before the loss
 		for _, after := range []time.Duration{0, 5 * time.Millisecond, 20 * time.Millisecond, 100 * time.Millisecond, 900 * time.Millisecond} {
-			bubble(t, func(f *fixture) {
-				s, _, closeAll := f.session(f.T)
-				defer closeAll()
-				other, _, closeOther := f.session(f.T)
-				defer closeOther()
-				mu := f.kept(s, "a")
+			bubbleOfUsers(t, func(f *fixture) {
+				mu := f.kept(f.user().Session, "a")
 				replied, keeps := time.Now(), f.counts(scripts.LockKeep)
 				for range 10 {
 					before := keeps.Load()
@@ -101,7 +98,7 @@ func TestLostIdleHoldIsUsedForNoLongerThanATurn(t *testing.T) {
 					time.Sleep(pause)
 				}
 				f.redis.FlushAll()
-				held := atOnce(f.T, reentrant.New(other, "a"))
+				held := atOnce(f.T, reentrant.New(f.user().Session, "a"))
 				time.Sleep(after)
 				ctx, cancel := context.WithTimeout(f.Context(), 50*time.Millisecond)
 				defer cancel()
@@ -120,12 +117,12 @@ func TestLostIdleHoldIsUsedForNoLongerThanATurn(t *testing.T) {
 	}
 }
 
-// P3: after the tokens of one grant a kept lock asks the server, and the next token is greater.
-func TestKeptLockAsksTheServerAfterItsTokens(t *testing.T) {
+// P1, P2, P3: after the tokens of one grant a kept lock asks the server, and the next token is greater. It asks, too, once half of its lease
+// is over.
+func TestKeptLockAsksTheServer(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(f *fixture) {
-		s, _, closeAll := f.session(f.T)
-		defer closeAll()
+	bubbleOfUsers(t, func(f *fixture) {
+		s, link := f.open()
 		mu := f.kept(s, "a")
 		enters, last := f.counts(scripts.LockEnter), uint64(0)
 		for range 3 * 1024 {
@@ -136,51 +133,21 @@ func TestKeptLockAsksTheServerAfterItsTokens(t *testing.T) {
 			time.Sleep(time.Microsecond) // otherwise tokens are ahead of the server's clock, and such a hold is not kept
 		}
 		require.EqualValues(f, 3, enters.Load())
-	})
-}
-
-// P1, P2: an idle lock is used no more once half of its lease is over, and the server is asked.
-func TestIdleHoldIsNotUsedAfterItsDeadline(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(f *fixture) {
-		users, closeAll := f.queueUsers(f.T, 1, 0)
-		defer closeAll()
-		mu := f.kept(users[0].Session, "a")
-		users[0].goSilent()
+		link.goSilent()
 		time.Sleep(1600 * time.Millisecond)
-		require.Equal(f, 1, users[0].IdleLocks())
+		require.Equal(f, 1, s.IdleLocks())
 		ctx, cancel := context.WithTimeout(f.Context(), time.Second)
 		defer cancel()
-		_, err := mu.Lock(ctx)
-		require.Error(f, err, "it asks the server, which is silent")
-		users[0].heal()
+		require.Error(f, no(mu.Lock(ctx)), "the server is silent")
+		link.heal()
 	})
 }
 
-// P2, P6: a use of an idle lock that lasts gets its whole lease, as every hold, and so the lock is not kept after it.
-func TestLongUseOfAKeptLockIsReleased(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(f *fixture) {
-		s, _, closeAll := f.session(f.T)
-		defer closeAll()
-		mu := f.kept(s, "a")
-		time.Sleep(keptFor / 2)
-		require.LessOrEqual(f, f.left("a"), 3*time.Second)
-		lease := atOnce(f.T, mu)
-		time.Sleep(3 * time.Second)
-		require.Greater(f, f.left("a"), 20*time.Second)
-		require.NoError(f, lease.Unlock())
-		require.Zero(f, f.left("a"))
-		f.kept(s, "a")
-	})
-}
-
-// P6: holds that wait for replicas, or have short leases, are kept as others are; a lock without the option uses what the session keeps.
+// P6: holds that have short leases are kept as others are; a lock without the option uses what the session keeps.
 func TestTermsOfKeptLocks(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(f *fixture) {
-		s, _, closeAll := f.session(f.T, signalbox.WithDefaults(signalbox.WithKeepWarm(keptFor)))
-		defer closeAll()
+	bubbleOfUsers(t, func(f *fixture) {
+		s := f.user(signalbox.WithDefaults(signalbox.WithKeepWarm(keptFor))).Session
 		short := signalbox.WithRenewedLease(500 * time.Millisecond)
 		f.kept(s, "a", short)
 		require.NoError(f, atOnce(f.T, reentrant.New(s, "a", short)).Unlock())
@@ -198,49 +165,44 @@ func TestTermsOfKeptLocks(t *testing.T) {
 // P1, P6: every other request of the session first releases the idle lock, and finds it free at once.
 func TestOtherRequestsOfTheSessionLeaveTheIdleHold(t *testing.T) {
 	t.Parallel()
-	for name, request := range map[string]func(f *fixture, s *signalbox.Session) (signalbox.Lease, error){
-		"Fair": func(f *fixture, s *signalbox.Session) (signalbox.Lease, error) {
-			return fair.New(s, "a").Lock(f.Context())
+	for name, request := range map[string]func(ctx context.Context, s *signalbox.Session) (signalbox.Lease, error){
+		"Fair": func(ctx context.Context, s *signalbox.Session) (signalbox.Lease, error) {
+			return fair.New(s, "a").Lock(ctx)
 		},
-		"FairTry": func(f *fixture, s *signalbox.Session) (signalbox.Lease, error) {
-			return fair.New(s, "a").TryLock(f.Context())
+		"FairTry": func(ctx context.Context, s *signalbox.Session) (signalbox.Lease, error) {
+			return fair.New(s, "a").TryLock(ctx)
 		},
-		"Lease": func(f *fixture, s *signalbox.Session) (signalbox.Lease, error) {
-			return reentrant.New(s, "a", signalbox.WithRenewedLease(time.Second)).Lock(f.Context())
+		"Lease": func(ctx context.Context, s *signalbox.Session) (signalbox.Lease, error) {
+			return reentrant.New(s, "a", signalbox.WithRenewedLease(time.Second)).Lock(ctx)
 		},
-		"MaxHold": func(f *fixture, s *signalbox.Session) (signalbox.Lease, error) {
-			return reentrant.New(s, "a", signalbox.WithMaxHold(time.Minute)).TryLock(f.Context())
+		"MaxHold": func(ctx context.Context, s *signalbox.Session) (signalbox.Lease, error) {
+			return reentrant.New(s, "a", signalbox.WithMaxHold(time.Minute)).TryLock(ctx)
 		},
-		"Multilock": func(f *fixture, s *signalbox.Session) (signalbox.Lease, error) {
-			return multilock.New(reentrant.New(s, "a"), reentrant.New(s, "b")).TryLock(f.Context())
+		"Multilock": func(ctx context.Context, s *signalbox.Session) (signalbox.Lease, error) {
+			return multilock.New(reentrant.New(s, "a"), reentrant.New(s, "b")).TryLock(ctx)
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(f *fixture) {
-				users, closeAll := f.queueUsers(f.T, 1, 0)
-				defer closeAll()
-				f.kept(users[0].Session, "a")
-				users[0].latency.Store(int64(time.Millisecond))
-				began := time.Now()
-				lease, err := request(f, users[0].Session)
-				require.NoError(f, err)
-				require.LessOrEqual(f, time.Since(began), 10*time.Millisecond, "a leave, and an enter; scripts may be new to the server")
-				require.NoError(f, lease.Unlock())
-				synctest.Wait()
-				require.Zero(f, f.left("a"))
-			})
+		bubbleOfUsers(t, func(f *fixture) {
+			s, link := f.open()
+			f.kept(s, "a")
+			link.latency.Store(int64(time.Millisecond))
+			began := time.Now()
+			lease, err := request(f.Context(), s)
+			require.NoError(f, err, name)
+			require.LessOrEqual(f, time.Since(began), 10*time.Millisecond, "a leave, and an enter; scripts may be new to the server")
+			require.NoError(f, lease.Unlock())
+			synctest.Wait()
+			require.Zero(f, f.left("a"), name)
 		})
 	}
 }
 
-// P4, P6: Close releases idle locks together, without a wait.
+// P4, P6: Close releases idle locks together, without a wait. A lease that is unlocked while Close waits for it is not kept.
 func TestCloseReleasesIdleHoldsInOneCall(t *testing.T) {
 	t.Parallel()
 	const locks = 50
-	bubble(t, func(f *fixture) {
-		s, _, closeAll := f.session(f.T)
-		defer closeAll()
+	bubbleOfUsers(t, func(f *fixture) {
+		s, other := f.user().Session, f.user().Session
 		for i := range locks {
 			f.kept(s, fmt.Sprint(i))
 		}
@@ -257,22 +219,11 @@ func TestCloseReleasesIdleHoldsInOneCall(t *testing.T) {
 			require.Zero(f, f.left(fmt.Sprint(i)))
 		}
 		require.Zero(f, s.IdleLocks())
-	})
-}
 
-// P4, P6: a lease that is unlocked while Close waits for it is released, and not kept.
-func TestUnlockDuringCloseKeepsNothing(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(f *fixture) {
-		s, _, closeAll := f.session(f.T)
-		defer closeAll()
-		lease := atOnce(f.T, f.kept(s, "a"))
-		closed := f.later(func() error { return s.Close(context.Background()) })
-		synctest.Wait()
-		began := time.Now()
+		lease := atOnce(f.T, f.kept(other, "a"))
+		closed := f.later(func() error { return other.Close(context.Background()) })
 		require.NoError(f, lease.Unlock())
-		require.NoError(f, <-closed)
-		require.Less(f, time.Since(began), 100*time.Millisecond)
+		require.Less(f, took(func() { require.NoError(f, <-closed) }), 100*time.Millisecond)
 		require.Zero(f, f.left("a"))
 	})
 }
@@ -281,16 +232,11 @@ func TestUnlockDuringCloseKeepsNothing(t *testing.T) {
 func TestIdleHoldsAreRenewedTogether(t *testing.T) {
 	t.Parallel()
 	const locks = 200
-	bubble(t, func(f *fixture) {
-		s, link, closeAll := f.session(f.T)
-		defer closeAll()
+	bubbleOfUsers(t, func(f *fixture) {
+		s, link := f.open()
+		f.kept(s, "0")
 		for i := range locks {
-			mu := reentrant.New(s, fmt.Sprint(i), signalbox.WithKeepWarm(keptFor))
-			require.NoError(f, atOnce(f.T, mu).Unlock())
-			if i == 0 { // the first use begins to listen for recalls
-				time.Sleep(100 * time.Millisecond)
-				require.NoError(f, atOnce(f.T, mu).Unlock())
-			}
+			require.NoError(f, atOnce(f.T, reentrant.New(s, fmt.Sprint(i), signalbox.WithKeepWarm(keptFor))).Unlock())
 		}
 		require.Equal(f, locks, s.IdleLocks())
 		time.Sleep(2 * time.Second) // until their first renewals are over
@@ -311,15 +257,12 @@ func TestIdleHoldsAreRenewedTogether(t *testing.T) {
 // P2: an idle lock that is taken by force is reported in the log and to no caller, and its session acquires it anew.
 func TestLostIdleHoldIsReportedToNoCaller(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(f *fixture) {
+	bubbleOfUsers(t, func(f *fixture) {
 		logger, lines := logged()
-		s, events, closeAll := f.observed(signalbox.WithLogger(logger))
-		defer closeAll()
-		other, _, closeOther := f.session(f.T)
-		defer closeOther()
+		s, events := f.observed(signalbox.WithLogger(logger))
 		mu := f.kept(s, "a")
 		events.took()
-		require.NoError(f, reentrant.New(other, "a").ForceUnlock(f.Context()))
+		require.NoError(f, reentrant.New(f.user().Session, "a").ForceUnlock(f.Context()))
 		time.Sleep(10 * time.Millisecond)
 		require.Zero(f, f.left("a"))
 		require.Zero(f, s.IdleLocks())
@@ -329,4 +272,94 @@ func TestLostIdleHoldIsReportedToNoCaller(t *testing.T) {
 		require.Equal(f, 1, strings.Count(lines.String(), "the server lost a lock that was kept"))
 		require.NoError(f, atOnce(f.T, mu).Unlock())
 	})
+}
+
+// P6: while a session that keeps the lock uses it again and again, a waiter of another session has it after the running use, and so
+// does a waiter if goroutines of that session wait, after its turn.
+func TestRecalledHoldIsUsedNoMore(t *testing.T) {
+	t.Parallel()
+	const latency, use = time.Millisecond, 5 * time.Millisecond
+	for _, goroutines := range []int{1, 4} {
+		bubble(t, func(f *fixture) {
+			users, closeAll := f.queueUsers(f.T, 2, latency)
+			defer closeAll()
+			mu := f.kept(users[0].Session, "a")
+			ctx, cancel := context.WithCancel(f.Context())
+			var all sync.WaitGroup
+			for range goroutines {
+				all.Go(func() {
+					for ctx.Err() == nil {
+						lease := atOnce(f.T, mu)
+						time.Sleep(use)
+						require.NoError(f, lease.Unlock())
+					}
+				})
+			}
+			for range 20 {
+				time.Sleep(100 * time.Millisecond)
+				began := time.Now()
+				lease := atOnce(f.T, reentrant.New(users[1].Session, "a"))
+				require.LessOrEqual(f, time.Since(began), longestTurn+use+16*latency)
+				require.NoError(f, lease.Unlock())
+			}
+			cancel()
+			all.Wait()
+		})
+	}
+}
+
+// P6: a session that asks for a kept lock in vain, again and again, has it soon and ever more often, although the lock is used and would be kept
+// between any two of its calls: whatever it calls, and in whatever intervals.
+func TestCallsInVainKeepTheLockFromBeingKept(t *testing.T) {
+	t.Parallel()
+	for name, call := range map[string]func(ctx context.Context, s *signalbox.Session) (signalbox.Lease, error){
+		"TryLock": func(ctx context.Context, s *signalbox.Session) (signalbox.Lease, error) {
+			return reentrant.New(s, "a").TryLock(ctx)
+		},
+		"Multilock": func(ctx context.Context, s *signalbox.Session) (signalbox.Lease, error) {
+			return multilock.New(reentrant.New(s, "a"), reentrant.New(s, "b")).TryLock(ctx)
+		},
+		"RWLock": func(ctx context.Context, s *signalbox.Session) (signalbox.Lease, error) {
+			return rwlock.New(s, "a").Lock(ctx)
+		},
+		"TryRLock": func(ctx context.Context, s *signalbox.Session) (signalbox.Lease, error) {
+			return rwlock.New(s, "a").TryRLock(ctx)
+		},
+	} {
+		for _, interval := range []time.Duration{550 * time.Millisecond, 5 * time.Second, 4 * time.Minute} {
+			t.Run(name+"/"+interval.String(), func(t *testing.T) {
+				t.Parallel()
+				bubble(t, func(f *fixture) {
+					users, closeAll := f.queueUsers(f.T, 2, time.Millisecond)
+					defer closeAll()
+					mu := f.kept(users[0].Session, "a")
+					ctx, cancel := context.WithCancel(f.Context())
+					var using sync.WaitGroup
+					using.Go(func() {
+						for ctx.Err() == nil {
+							if lease, err := mu.Lock(ctx); err == nil {
+								time.Sleep(time.Millisecond)
+								_ = lease.Unlock()
+							}
+							time.Sleep(interval * 7 / 8) // it is used between any two calls
+						}
+					})
+					const calls = 20
+					got := 0
+					for range calls {
+						if lease, err := call(f.Context(), users[1].Session); err == nil {
+							got++
+							require.NoError(f, lease.Unlock())
+						}
+						time.Sleep(interval)
+					}
+					cancel()
+					using.Wait()
+					require.GreaterOrEqual(f, got, calls*6/10)
+					time.Sleep(time.Hour)
+					f.kept(users[0].Session, "a") // after quiet it is kept again
+				})
+			})
+		}
+	}
 }

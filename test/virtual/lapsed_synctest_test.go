@@ -13,6 +13,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/election"
 	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/once"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
@@ -67,7 +68,7 @@ func TestAFleetWaitsForItsCredentials(t *testing.T) {
 			server.say(words, -1)
 			if words != lapses[3] { // a key that was never used may be one that the user has no right to
 				go func() { late <- no(reentrant.New(s, "new").Lock(ctx)) }()
-				go func() { late <- panics(reentrant.New(s, "locker").Locker(ctx).Lock) }()
+				go func() { late <- locktest.PanicOf(reentrant.New(s, "locker").Locker(ctx).Lock) }()
 			}
 			require.ErrorIs(f, no(reentrant.New(s, "busy").TryLock(ctx)), signalbox.ErrHeld, "a goroutine of the session waits")
 			require.ErrorIs(f, no(reentrant.New(holder, "other").TryLock(ctx)), signalbox.ErrDenied)

@@ -91,63 +91,6 @@ func TestARoundIsKeptWhileItHasAWaiter(t *testing.T) {
 	})
 }
 
-// P7: hours of waiting cost a poll a second, and a goroutine each of the timers, of the subscription and of
-// a batch.
-func TestHoursOfWaitingCostAPollASecond(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(f *fixture) {
-		t := f.T
-		s, _, closeSession := f.session(t)
-		defer closeSession()
-		r, err := countdown.New(s, "a").Start(t.Context(), 1)
-		require.NoError(t, err)
-		const waiters = 100
-		ends := make(chan error, waiters)
-		for range waiters {
-			go func() { ends <- r.Wait(t.Context()) }()
-		}
-		time.Sleep(time.Minute)
-		f.scripts.Store(0)
-		seconds := redistest.Rounds(600, 3600)
-		time.Sleep(time.Duration(seconds) * time.Second)
-		require.InDelta(t, float64(seconds)/0.9, f.scripts.Load(), float64(seconds)*0.15)
-		require.LessOrEqual(t, goroutines(), 4)
-		_, err = r.CountDown(t.Context(), "x")
-		require.NoError(t, err)
-		for range waiters {
-			require.NoError(t, <-ends)
-		}
-	})
-}
-
-// P6: the round may open at any instant, before or after the subscription, even while a reply that does not
-// know of it is on its way. The waiter learns of it well before its next poll.
-func TestAnOpeningAtAnyInstantWakesTheWaiterAtOnce(t *testing.T) {
-	t.Parallel()
-	const latency, instants, step = 5 * time.Millisecond, 60, 2 * time.Millisecond // without messages polls come after 80 ms
-	bubble(t, func(f *fixture) {
-		t := f.T
-		starter, _, closeStarter := f.session(t)
-		defer closeStarter()
-		for i := range instants {
-			name := fmt.Sprint("instant/", i)
-			s, link, closeWaiter := f.session(t)
-			link.latency.Store(int64(latency))
-			r, err := countdown.New(starter, name).Start(t.Context(), 1)
-			require.NoError(t, err)
-			var opened time.Time
-			time.AfterFunc(time.Duration(i)*step, func() {
-				opened = time.Now()
-				_, _ = r.CountDown(context.Background(), "x")
-			})
-			require.NoError(t, countdown.New(s, name).RoundOf(r.ID()).Wait(t.Context()))
-			// The rest of the way to the subscription, which is a connection of its own, and a poll.
-			require.Less(t, time.Since(opened), 15*latency, "opened after %v", time.Duration(i)*step)
-			closeWaiter()
-		}
-	})
-}
-
 // P6: a message that is faster than the reply to the first poll names a round that the waiter does not know
 // yet. It is not believed, but it is not forgotten.
 func TestAMessageBeforeTheFirstReplyLeadsToAPoll(t *testing.T) {

@@ -101,10 +101,9 @@ func tenth(of time.Duration) time.Duration { return of/10 + 52*time.Millisecond 
 // P10: a list takes at most a tenth of the server's time, however many keys there are; and about that, so that it ends.
 func TestNamesTakesATenthOfALargeServer(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(f *fixture) {
+	bubbleOfUsers(t, func(f *fixture) {
 		t := f.T
-		s, _, end := f.session(t)
-		defer end()
+		s := f.user().Session
 		defer atOnce(t, reentrant.New(s, "n/1")).Unlock()
 		c := f.beside(1_000_000, "n/1")
 		begun, examined := time.Now(), int64(0)
@@ -145,12 +144,10 @@ func TestNamesTakesATenthOfALargeServer(t *testing.T) {
 // P10: a round lasts minutes, and Snapshot returns at once: with the holders of the moment, and the age of what is known.
 func TestListOfALargeServerIsFreshAndSaysItsAge(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(f *fixture) {
+	bubbleOfUsers(t, func(f *fixture) {
 		t := f.T
-		s, _, end := f.session(t, signalbox.WithLabel("first"))
-		defer end()
-		other, _, endOther := f.session(t, signalbox.WithLabel("second"))
-		defer endOther()
+		s := f.user(signalbox.WithLabel("first")).Session
+		other := f.user(signalbox.WithLabel("second")).Session
 		lease := atOnce(t, reentrant.New(s, "n/1", signalbox.WithFixedLease(24*time.Hour)))
 		server := f.beside(2_000_000, "n/1", "n/2")
 		begun := time.Now()
@@ -213,10 +210,9 @@ func listed(f *fixture, s *signalbox.Session) (l *inspect.List, stop func()) {
 // A cursor means nothing to another server: the walk begins anew, and yields what that server has.
 func TestListBeginsAnewAtAnotherServer(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(f *fixture) {
+	bubbleOfUsers(t, func(f *fixture) {
 		t := f.T
-		s, _, end := f.session(t)
-		defer end()
+		s := f.user().Session
 		defer atOnce(t, reentrant.New(s, "n/1", signalbox.WithFixedLease(24*time.Hour))).Unlock()
 		c := f.beside(200_000)
 		replaced := false

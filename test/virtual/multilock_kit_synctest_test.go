@@ -9,19 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/multilock"
 	"github.com/signalbox-go/signalbox/reentrant"
-	"github.com/signalbox-go/signalbox/rwlock"
-	"github.com/signalbox-go/signalbox/semaphore"
 )
-
-// allKinds returns a member of each kind, of which no two sessions have one at the same time.
-func allKinds(s *signalbox.Session) *multilock.Lock {
-	return multilock.New(reentrant.New(s, "a"), reentrant.New(s, "b"), fair.New(s, "c"), rwlock.New(s, "d"),
-		semaphore.New(s, "e", 3).Permits(2))
-}
 
 // crossServerLock is the locks "a" of one server and "b" of another as one: the sessions of the servers come in this order.
 type crossServerLock struct {

@@ -90,32 +90,6 @@ func TestMultilock_SilentServer_KeepsNoOtherMember(t *testing.T) {
 	})
 }
 
-// P4, P10: the error of a wait says that a member was held, whichever server that is on, and the other member is free.
-func TestMultilock_MemberIsHeld_ErrorSaysSo(t *testing.T) {
-	t.Parallel()
-	for held := range 2 {
-		t.Run(fmt.Sprint("Server=", held), func(t *testing.T) {
-			t.Parallel()
-			bubbleOf(t, 2, func(r *redlockServers) {
-				mine, wires := r.process()
-				others, _ := r.process()
-				for _, w := range wires {
-					w.latency.Store(int64(hop))
-				}
-				lease := locktest.Must(r, reentrant.New(others[held], "a").Lock)
-				ctx, cancel := context.WithTimeout(r.Context(), 10*time.Second)
-				defer cancel()
-				_, err := multilock.New(reentrant.New(mine[0], "a"), reentrant.New(mine[1], "a")).Lock(ctx)
-				require.ErrorIs(r, err, context.DeadlineExceeded)
-				require.ErrorIs(r, err, signalbox.ErrHeld)
-				time.Sleep(time.Second)
-				require.NoError(r, locktest.Must(r, reentrant.New(others[1-held], "a").TryLock).Unlock())
-				require.NoError(r, lease.Unlock())
-			})
-		})
-	}
-}
-
 // P10: the context may end before the reply to a wait. The error says what the try before it found.
 func TestMultilock_ContextEndsBeforeTheReply_ErrorSaysHeld(t *testing.T) {
 	t.Parallel()
@@ -191,54 +165,5 @@ func TestMultilock_TwoServersInOppositeOrders_AllGetTurns(t *testing.T) {
 				require.NoError(t, <-ended)
 			}
 		}), time.Minute)
-	})
-}
-
-// P6: a message that is lost costs a waiter about a second, and a holder that crashed its lease.
-func TestMultilock_LostMessage_CostsASecond(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		crashes bool
-		longest time.Duration
-	}{"Message": {false, 1200 * time.Millisecond}, "Holder": {true, 11 * time.Second}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(f *fixture) {
-				s, link, end := f.session(f.T)
-				defer end()
-				other, theirs, endOther := f.session(f.T)
-				defer endOther()
-				lease := locktest.Must(f, reentrant.New(other, "a", signalbox.WithRenewedLease(10*time.Second)).Lock)
-				waiting := locktest.LaterWith(f.Context(), multilock.New(reentrant.New(s, "a"), fair.New(s, "c")).Lock)
-				time.Sleep(5 * time.Second)
-				if c.crashes {
-					theirs.goSilent()
-				} else {
-					link.losesMessages.Store(true)
-					require.NoError(t, lease.Unlock())
-				}
-				require.LessOrEqual(t, took(func() { require.NoError(t, (<-waiting).Err) }), c.longest)
-			})
-		})
-	}
-}
-
-// P10: a server that refuses a member for now is waited for, and TryLock returns its words.
-func TestMultilock_FullServer_IsWaitedFor(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(f *fixture) {
-		s, _, end := f.session(f.T)
-		defer end()
-		both := multilock.New(reentrant.New(s, "a"), fair.New(s, "c"))
-		require.NoError(t, locktest.Must(f, both.Lock).Unlock())
-		f.redis.SetError("OOM command not allowed when used memory > 'maxmemory'.")
-		_, err := both.TryLock(f.Context())
-		require.ErrorIs(t, err, signalbox.ErrRefused)
-		require.ErrorContains(t, err, "OOM")
-		waiting := locktest.LaterWith(f.Context(), both.Lock)
-		time.Sleep(10 * time.Second)
-		require.False(t, locktest.IsClosed(waiting))
-		f.redis.SetError("")
-		require.LessOrEqual(t, took(func() { require.NoError(t, (<-waiting).Err) }), 2*time.Second)
 	})
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -23,100 +22,28 @@ import (
 	"github.com/signalbox-go/signalbox/semaphore"
 )
 
-// seats is how many permits there are of the semaphore among the members.
-const seats = 2
-
-// membersOf returns a permit, and locks of every kind; the last two are one, to write and to read.
+// membersOf returns locks of unlike kinds, each with one holder: the permit is of a semaphore that has one.
 func membersOf(s *signalbox.Session) []multilock.Member {
-	both := rwlock.New(s, "w")
 	return []multilock.Member{
-		semaphore.New(s, "p", seats).Permits(1), reentrant.New(s, "r0"), reentrant.New(s, "r1"), reentrant.New(s, "r2"),
-		fair.New(s, "f0"), fair.New(s, "f1"), both, both.Reader(),
+		reentrant.New(s, "r0"), reentrant.New(s, "r1"), fair.New(s, "f0"), fair.New(s, "f1"), rwlock.New(s, "w"),
+		semaphore.New(s, "p", 1).Permits(1),
 	}
 }
 
-// resource is what a member guards.
-type resource struct {
-	inside, readers int
-	last            uint64 // the token of the last holder that was alone
-}
-
-// memberResources are the resources of all members. The reading side has the resource of the writing side.
-type memberResources struct {
+// memberUses is what holders know of each member.
+type memberUses struct {
 	sync.Mutex
-	of [7]resource
+	inside [6]bool
+	last   [6]uint64 // the token of the last holder
 }
 
-// enter counts the holders of these members in, and returns what is wrong with that.
-func (r *memberResources) enter(members []int, tokens []uint64) error {
-	r.Lock()
-	defer r.Unlock()
-	var wrong []string
-	for n, i := range r.withoutReader(members) {
-		at := &r.of[min(i, len(r.of)-1)]
-		most := 1
-		switch i {
-		case len(r.of):
-			at.readers++
-			most = at.readers // and no writer
-		case 0:
-			at.inside++
-			most = seats
-		default:
-			at.inside++
-			if tokens[n] <= at.last {
-				wrong = append(wrong, fmt.Sprintf("the token of %d fell", i))
-			}
-			at.last = tokens[n]
-		}
-		if at.inside+at.readers > most {
-			wrong = append(wrong, fmt.Sprintf("too many use resource %d", i))
-		}
-	}
-	if wrong == nil {
-		return nil
-	}
-	return errors.New(strings.Join(wrong, ", "))
-}
-
-// leave counts them out.
-func (r *memberResources) leave(members []int) {
-	r.Lock()
-	defer r.Unlock()
-	for _, i := range r.withoutReader(members) {
-		if i == len(r.of) {
-			r.of[i-1].readers--
-		} else {
-			r.of[i].inside--
-		}
-	}
-}
-
-// withoutReader returns the members by their positions in a set, without the reading side if the set has
-// the writing one.
-func (r *memberResources) withoutReader(members []int) map[int]int {
-	in := make(map[int]int)
-	writes := false
-	for n, i := range members {
-		in[n] = i
-		writes = writes || i == len(r.of)-1
-	}
-	for n, i := range members {
-		if writes && i == len(r.of) {
-			delete(in, n)
-		}
-	}
-	return in
-}
-
-// P1, P3, P4, P6: random sets of locks of all kinds and of permits, which overlap and are asked for in any order by workers
-// of four sessions, some of which do not wait or give up. None waits for good, no two have one lock, tokens rise, and
-// nothing is left.
+// P1, P3, P4, P6: random sets of locks of unlike kinds, which overlap and are asked for in any order by workers of four sessions, some
+// of which do not wait or give up. None waits for good, no two have one lock, tokens rise, and nothing is left.
 func TestMultilock_RandomSets_ExcludeEachOther(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(f *fixture) {
-		var r memberResources
-		var users sync.WaitGroup
+		var m memberUses
+		var workers sync.WaitGroup
 		var sessions []*signalbox.Session
 		for n := range uint64(4) {
 			s, link, end := f.session(f.T)
@@ -124,25 +51,25 @@ func TestMultilock_RandomSets_ExcludeEachOther(t *testing.T) {
 			link.latency.Store(int64(hop))
 			sessions = append(sessions, s)
 			for worker := range uint64(3) {
-				users.Go(func() {
+				workers.Go(func() {
 					dice := rand.New(rand.NewPCG(n, worker))
 					for range 12 {
-						if err := r.takeSet(f.Context(), dice, membersOf(s)); err != nil {
+						if err := m.takeSet(f.Context(), dice, membersOf(s)); err != nil {
 							f.Error(err)
 						}
 					}
 				})
 			}
 		}
-		require.Less(t, took(users.Wait), 2*time.Minute)
+		require.Less(t, took(workers.Wait), 2*time.Minute)
 		time.Sleep(10 * time.Second)
 		requireFree(f.T, multilock.New(membersOf(sessions[0])...))
 		requireIdle(f.T, sessions...)
 	})
 }
 
-// takeSet acquires some of all, in any order and in one of three ways, and enters their resources.
-func (r *memberResources) takeSet(ctx context.Context, dice *rand.Rand, all []multilock.Member) error {
+// takeSet acquires some of all, in any order and in one of three ways.
+func (m *memberUses) takeSet(ctx context.Context, dice *rand.Rand, all []multilock.Member) error {
 	places := dice.Perm(len(all))[:1+dice.IntN(4)]
 	members := make([]multilock.Member, len(places))
 	for n, i := range places {
@@ -165,8 +92,25 @@ func (r *memberResources) takeSet(ctx context.Context, dice *rand.Rand, all []mu
 	if err != nil {
 		return err
 	}
-	err = r.enter(places, multilock.Tokens(lease))
+	err = m.enter(places, multilock.Tokens(lease))
 	time.Sleep(time.Duration(dice.Int64N(int64(hop))))
-	r.leave(places)
+	m.Lock()
+	for _, i := range places {
+		m.inside[i] = false
+	}
+	m.Unlock()
 	return errors.Join(err, lease.Err(), locktest.IgnoreUnconfirmed(lease.Unlock()))
+}
+
+// enter returns what is wrong with a holder of these members.
+func (m *memberUses) enter(places []int, tokens []uint64) (err error) {
+	m.Lock()
+	defer m.Unlock()
+	for n, i := range places {
+		if m.inside[i] || tokens[n] <= m.last[i] {
+			err = errors.Join(err, fmt.Errorf("member %d: it is held: %t, token %d after %d", i, m.inside[i], tokens[n], m.last[i]))
+		}
+		m.inside[i], m.last[i] = true, tokens[n]
+	}
+	return err
 }

@@ -4,9 +4,12 @@ package virtual_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +19,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/election"
 	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/multilock"
 	"github.com/signalbox-go/signalbox/once"
 	"github.com/signalbox-go/signalbox/redlock"
@@ -71,29 +75,16 @@ func (r *recordedEvents) took() (hooks string, events []signalbox.Event) {
 }
 
 // observed returns a session with an observer.
-func (f *fixture) observed(options ...signalbox.SessionOption) (*signalbox.Session, *recordedEvents, func()) {
+func (f *fixture) observed(options ...signalbox.SessionOption) (*signalbox.Session, *recordedEvents) {
 	r := new(recordedEvents)
-	s, _, end := f.session(f.T, append(options, signalbox.WithObserver(r.observer(f.T)))...)
-	return s, r, end
+	return f.user(append(options, signalbox.WithObserver(r.observer(f.T)))...).Session, r
 }
 
 // ofClass returns the calls of all kinds, by kind, on locks of the class "orders".
 func ofClass() map[string]func(ctx context.Context, s *signalbox.Session) (unlock func() error, err error) {
 	class := signalbox.WithClass("orders")
 	of := func(lease signalbox.Lease, err error) (func() error, error) { return lease.Unlock, err }
-	return map[string]func(context.Context, *signalbox.Session) (func() error, error){
-		"reentrant": func(ctx context.Context, s *signalbox.Session) (func() error, error) {
-			return of(reentrant.New(s, "a", class).Lock(ctx))
-		},
-		"fair": func(ctx context.Context, s *signalbox.Session) (func() error, error) {
-			return of(fair.New(s, "a", class).TryLock(ctx))
-		},
-		"rwlock": func(ctx context.Context, s *signalbox.Session) (func() error, error) {
-			return of(rwlock.New(s, "a", class).Lock(ctx))
-		},
-		"rwlock shared": func(ctx context.Context, s *signalbox.Session) (func() error, error) {
-			return of(rwlock.New(s, "a", class).TryRLock(ctx))
-		},
+	all := map[string]func(context.Context, *signalbox.Session) (func() error, error){
 		"semaphore": func(ctx context.Context, s *signalbox.Session) (func() error, error) {
 			return of(semaphore.New(s, "a", 3, class).Acquire(ctx, 2))
 		},
@@ -105,10 +96,17 @@ func ofClass() map[string]func(ctx context.Context, s *signalbox.Session) (unloc
 			return term.Resign, err
 		},
 		"once": func(ctx context.Context, s *signalbox.Session) (func() error, error) {
-			_, _, err := once.New(s, "a", class).Do(ctx, func(context.Context, signalbox.Lease) ([]byte, error) { return nil, nil })
-			return func() error { return nil }, err
+			return func() error { return nil }, doOnce(ctx, once.New(s, "a", class), "", 0).err
 		},
 	}
+	for kind, p := range map[string]locktest.Primitive{
+		"reentrant": locktest.Reentrant(), "fair": locktest.Fair(), "rwlock": locktest.Writer(), "rwlock shared": locktest.Reader(),
+	} {
+		all[kind] = func(ctx context.Context, s *signalbox.Session) (func() error, error) {
+			return of(p.New(s, "a", class).Lock(ctx))
+		}
+	}
+	return all
 }
 
 // Every kind reports one wait, one acquire and one release for each call, with its own kind and class, and no name.
@@ -117,9 +115,8 @@ func TestEveryKindReportsItsCalls(t *testing.T) {
 	for kind, call := range ofClass() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(f *fixture) {
-				s, r, end := f.observed()
-				defer end()
+			bubbleOfUsers(t, func(f *fixture) {
+				s, r := f.observed()
 				unlock, err := call(f.Context(), s)
 				require.NoError(f, err)
 				require.NoError(f, unlock())
@@ -141,9 +138,8 @@ func TestEveryKindReportsItsCalls(t *testing.T) {
 // Permits that are released in parts are reported as released with the last of them.
 func TestDividedPermitsAreReleasedOnce(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(f *fixture) {
-		s, r, end := f.observed()
-		defer end()
+	bubbleOfUsers(t, func(f *fixture) {
+		s, r := f.observed()
 		permits := semaphore.New(s, "a", 3).Weighted(f.Context())
 		require.NoError(f, permits.Acquire(f.Context(), 3))
 		requireHooks := func(hooks string) {
@@ -161,9 +157,8 @@ func TestDividedPermitsAreReleasedOnce(t *testing.T) {
 // A multilock of a session with an observer and one without is reported as one lock, whichever comes first in its order.
 func TestMultilockOfOneObservedSessionReportsOneCall(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(f *fixture) {
-		s, r, end := f.observed()
-		defer end()
+	bubbleOfUsers(t, func(f *fixture) {
+		s, r := f.observed()
 		for range 5 { // the order is that of the sessions' random IDs
 			other, _, endOther := f.session(f.T)
 			mu := multilock.New(reentrant.New(other, "a"), reentrant.New(s, "b"))
@@ -183,19 +178,17 @@ func TestMultilockOfOneObservedSessionReportsOneCall(t *testing.T) {
 // A multilock has the class that all its members have, and their names if the observer asks for names.
 func TestMultilockReportsTheClassOfAllItsMembers(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(f *fixture) {
+	bubbleOfUsers(t, func(f *fixture) {
 		r := new(recordedEvents)
 		observer := r.observer(f.T)
 		observer.Names = true
-		s, _, end := f.session(f.T, signalbox.WithObserver(observer))
-		defer end()
+		s := f.user(signalbox.WithObserver(observer)).Session
 		orders, stock := signalbox.WithClass("orders"), signalbox.WithClass("stock")
 		for class, mu := range map[string]*multilock.Lock{
 			"orders": multilock.New(reentrant.New(s, "a", orders), reentrant.New(s, "b", orders)),
 			"":       multilock.New(reentrant.New(s, "a", orders), reentrant.New(s, "b", stock)),
 		} {
-			lease, err := mu.Lock(f.Context())
-			require.NoError(f, err)
+			lease := atOnce(f.T, mu)
 			require.NoError(f, lease.Unlock())
 			_, events := r.took()
 			require.Equal(f, class, events[0].Class)
@@ -233,17 +226,13 @@ func TestRedlockReportsOneCallForAllServers(t *testing.T) {
 func TestEventsSayHowALockWasGrantedAndHowLongItTook(t *testing.T) {
 	t.Parallel()
 	const use = 200 * time.Microsecond
-	bubble(t, func(f *fixture) {
-		s, r, end := f.observed()
-		defer end()
-		elsewhere, _, endElsewhere := f.session(f.T)
-		defer endElsewhere()
-		other, err := reentrant.New(elsewhere, "a").Lock(f.Context())
+	bubbleOfUsers(t, func(f *fixture) {
+		s, r := f.observed()
+		other, err := reentrant.New(f.user().Session, "a").Lock(f.Context())
 		require.NoError(f, err)
 		mu := reentrant.New(s, "a")
 		take := func() { // holds it within one turn, which is short behind a long wait
-			lease, err := mu.Lock(f.Context())
-			require.NoError(f, err)
+			lease := atOnce(f.T, mu)
 			again, err := mu.Lock(lease.Enter(f.Context()))
 			require.NoError(f, err)
 			require.NoError(f, again.Unlock())
@@ -279,15 +268,11 @@ func TestEventsSayHowALockWasGrantedAndHowLongItTook(t *testing.T) {
 // A call that gets no lock is refused, with why in one word.
 func TestAFailedCallIsRefusedWithItsOutcome(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(f *fixture) {
-		s, r, end := f.observed()
-		defer end()
-		elsewhere, _, endElsewhere := f.session(f.T)
-		defer endElsewhere()
-		_, err := reentrant.New(elsewhere, "a").Lock(f.Context())
-		require.NoError(f, err)
-		_, err = fair.New(elsewhere, "b").Lock(f.Context())
-		require.NoError(f, err)
+	bubbleOfUsers(t, func(f *fixture) {
+		s, r := f.observed()
+		elsewhere := f.user().Session
+		require.NoError(f, no(reentrant.New(elsewhere, "a").Lock(f.Context())))
+		require.NoError(f, no(fair.New(elsewhere, "b").Lock(f.Context())))
 		mu := reentrant.New(s, "a")
 		for outcome, call := range map[string]func() (signalbox.Lease, error){
 			"held": func() (signalbox.Lease, error) { return mu.TryLock(f.Context()) },
@@ -303,12 +288,254 @@ func TestAFailedCallIsRefusedWithItsOutcome(t *testing.T) {
 			},
 			"wrong_kind": func() (signalbox.Lease, error) { return rwlock.New(s, "b").TryLock(f.Context()) },
 		} {
-			_, err := call()
-			require.Error(f, err)
+			require.Error(f, no(call()))
 			hooks, events := r.took()
 			require.Equal(f, "waiting refused", hooks, outcome)
 			require.Equal(f, outcome, events[1].Outcome)
 			require.Equal(f, events[1].Waited >= 900*time.Millisecond, outcome == "timeout" || outcome == "canceled", outcome)
 		}
 	})
+}
+
+// A loss is reported once, with its cause and with how long the key could still live.
+func TestALossIsReportedWithItsCauseAndMargin(t *testing.T) {
+	t.Parallel()
+	for outcome, lose := range map[string]func(f *fixture, s *signalbox.Session, link *wire){
+		"expired": func(_ *fixture, _ *signalbox.Session, link *wire) { link.goSilent(); time.Sleep(4 * time.Second) },
+		"gone": func(f *fixture, s *signalbox.Session, _ *wire) {
+			require.NoError(f, reentrant.New(s, "a").ForceUnlock(f.Context()))
+			time.Sleep(time.Second)
+		},
+		"max_hold": func(*fixture, *signalbox.Session, *wire) { time.Sleep(time.Minute) },
+		"closed":   func(f *fixture, s *signalbox.Session, _ *wire) { _ = s.Close(endedContext()) },
+	} {
+		t.Run(outcome, func(t *testing.T) {
+			t.Parallel()
+			bubbleOfUsers(t, func(f *fixture) {
+				r := new(recordedEvents)
+				s, link := f.open(signalbox.WithObserver(r.observer(f.T)), quiet)
+				var options []signalbox.LockOption
+				if outcome == "max_hold" {
+					options = []signalbox.LockOption{signalbox.WithMaxHold(30 * time.Second)}
+				}
+				lease := atOnce(f.T, reentrant.New(s, "a", options...))
+				time.Sleep(50 * time.Millisecond)
+				lose(f, s, link)
+				require.Error(f, lease.Unlock())
+				hooks, events := r.took()
+				require.Equal(f, 1, strings.Count(hooks, "lost"), hooks)
+				require.Zero(f, strings.Count(hooks, "released"), hooks)
+				e := events[slices.Index(strings.Fields(hooks), "lost")]
+				require.Equal(f, outcome, e.Outcome)
+				require.ErrorIs(f, lease.Err(), e.Err)
+				require.Positive(f, e.Held)
+				if outcome == "gone" {
+					require.Zero(f, e.Left)
+					require.Equal(f, 1, strings.Count(hooks, "forced"), hooks)
+				} else {
+					require.Positive(f, e.Left, "the lease ends before its key can")
+				}
+			})
+		})
+	}
+}
+
+// A release without a reply is reported as such, and the lease as released.
+func TestAnUnconfirmedReleaseIsReported(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(f *fixture) {
+		r := new(recordedEvents)
+		s, link := f.open(signalbox.WithObserver(r.observer(f.T)), quiet)
+		lease := atOnce(f.T, reentrant.New(s, "a"))
+		link.goSilent()
+		require.ErrorIs(f, lease.Unlock(), signalbox.ErrUnconfirmed)
+		hooks, events := r.took()
+		require.Contains(f, hooks, "unconfirmed released")
+		require.Equal(f, "no_reply", events[slices.Index(strings.Fields(hooks), "unconfirmed")].Outcome)
+	})
+}
+
+// Renewals in time report no delay. Those to a server that is away report a growing delay.
+func TestRenewalsReportHowLateTheyAre(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(f *fixture) {
+		r := new(recordedEvents)
+		s, link := f.open(signalbox.WithObserver(r.observer(f.T)), quiet)
+		require.NoError(f, no(reentrant.New(s, "a").Lock(f.Context())))
+		require.NoError(f, no(reentrant.New(s, "b").Lock(f.Context())))
+		time.Sleep(time.Minute)
+		hooks, events := r.took()
+		require.GreaterOrEqual(f, strings.Count(hooks, "renewed"), 6)
+		for i, hook := range strings.Fields(hooks) {
+			if e := events[i]; hook == "renewed" {
+				require.NoError(f, e.Err)
+				require.Less(f, e.Lag, slack)
+				require.Contains(f, []time.Duration{3 * time.Second, 30 * time.Second}, e.Lease)
+				require.Contains(f, []int{1, 2}, e.Leases)
+			}
+		}
+		link.goSilent()
+		time.Sleep(31 * time.Second)
+		hooks, events = r.took()
+		var last time.Duration
+		for i, hook := range strings.Fields(hooks) {
+			if e := events[i]; hook == "renewed" {
+				require.Equal(f, "no_reply", e.Outcome)
+				last = max(last, e.Lag)
+			}
+		}
+		require.Greater(f, last, 10*time.Second, "more than a third of the lease")
+	})
+}
+
+// A subscription that is lost is reported once, and so is that it is back.
+func TestPollingIsReportedUntilMessagesArriveAgain(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(f *fixture) {
+		r := new(recordedEvents)
+		s, link := f.open(signalbox.WithObserver(r.observer(f.T)), quiet)
+		atOnce(f.T, reentrant.New(s, "a"))
+		time.Sleep(time.Second) // it listens for ForceUnlock by now
+		r.took()
+		link.cut()
+		time.Sleep(20 * time.Second)
+		hooks, events := r.took()
+		reports := slices.DeleteFunc(strings.Fields(hooks), func(hook string) bool { return hook == "renewed" })
+		require.Equal(f, []string{"polling", "subscribed"}, reports)
+		require.Error(f, events[slices.Index(strings.Fields(hooks), "polling")].Err)
+	})
+}
+
+// A hook that blocks delays its own call, and neither renewals nor other calls.
+func TestABlockedHookDelaysNoOtherCall(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(f *fixture) {
+		blocked := make(chan struct{})
+		defer close(blocked)
+		block := func(_ context.Context, e signalbox.Event) {
+			if e.Class == "slow" || e.Class == "" {
+				<-blocked
+			}
+		}
+		s, link, end := f.session(f.T, quiet, signalbox.WithObserver(signalbox.Observer{
+			Released: block, Lost: block, Renewed: block, Polling: block, Subscribed: block,
+		}))
+		defer end()
+		slow := atOnce(f.T, reentrant.New(s, "a", signalbox.WithClass("slow")))
+		kept := atOnce(f.T, reentrant.New(s, "kept", signalbox.WithClass("quick")))
+		go func() { _ = slow.Unlock() }()
+		synctest.Wait()
+		next, err := reentrant.New(s, "a", signalbox.WithClass("quick")).Lock(f.Context())
+		require.NoError(f, err, "it was released before the hook was called")
+		link.cut()
+		time.Sleep(5 * time.Minute)
+		require.NoError(f, reentrant.New(s, "kept").ForceUnlock(f.Context()))
+		time.Sleep(5 * time.Minute)
+		require.ErrorIs(f, kept.Err(), signalbox.ErrLost)
+		require.NoError(f, next.Err(), "it is renewed")
+		require.NoError(f, next.Unlock())
+	})
+}
+
+// Close returns after the hooks of losses have, those that it caused itself included. A hook that never returns is waited
+// for no longer than ctx, or for the second of the releases.
+func TestCloseWaitsForTheHooksOfLosses(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name              string
+		hook, limit, took time.Duration
+		left              bool // a lease, for Close to end
+	}{
+		{name: "lost before", hook: 300 * time.Millisecond, limit: time.Minute, took: 300 * time.Millisecond},
+		{name: "lost before, for longer", hook: time.Hour, limit: 2 * time.Second, took: 2 * time.Second},
+		{name: "lost by Close", hook: 300 * time.Millisecond, left: true, took: 300 * time.Millisecond},
+		{name: "lost by Close, for longer", hook: time.Hour, left: true, took: time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(f *fixture) {
+				var over atomic.Bool
+				s, _, end := f.session(f.T, quiet, signalbox.WithObserver(signalbox.Observer{Lost: func(context.Context, signalbox.Event) {
+					time.Sleep(c.hook)
+					over.Store(true)
+				}}))
+				defer end()
+				mu := reentrant.New(s, "a")
+				require.NoError(f, no(mu.Lock(f.Context())))
+				if !c.left {
+					require.NoError(f, mu.ForceUnlock(f.Context()))
+					synctest.Wait()
+				}
+				ctx, cancel := context.WithTimeout(f.Context(), c.limit)
+				defer cancel()
+				begun := time.Now()
+				require.Equal(f, c.left, s.Close(ctx) != nil)
+				require.InDelta(f, c.took, time.Since(begun), float64(50*time.Millisecond))
+				require.Equal(f, c.hook < time.Hour, over.Load())
+				time.Sleep(time.Hour)
+			})
+		})
+	}
+}
+
+// A panic in a hook neither reaches the caller nor leaves a lock behind.
+func TestAPanicOfAHookIsLoggedAndLeavesNoLock(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(f *fixture) {
+		logger, lines := logged()
+		starts := func(context.Context, signalbox.Event) context.Context { panic("a bug") }
+		ends := func(context.Context, signalbox.Event) { panic(errors.New("a bug")) }
+		s, _, end := f.session(f.T, signalbox.WithLogger(logger), signalbox.WithObserver(signalbox.Observer{
+			Waiting: starts, Acquired: starts, Refused: ends, Released: ends, Renewed: ends, Lost: ends, Forced: ends,
+		}))
+		defer end()
+		mu := reentrant.New(s, "a")
+		lease := atOnce(f.T, mu)
+		require.ErrorIs(f, no(mu.TryLock(f.Context())), signalbox.ErrHeld)
+		require.NoError(f, lease.Unlock())
+		require.Zero(f, f.left("a"))
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		require.Equal(f, 1, strings.Count(lines.String(), "level=ERROR"), "a hook that always panics does not fill the log")
+		require.Contains(f, lines.String(), "events=5")
+
+		require.NoError(f, no(mu.Lock(f.Context())))
+		time.Sleep(2 * time.Second) // it is renewed once
+		require.NoError(f, mu.ForceUnlock(f.Context()))
+		time.Sleep(2 * time.Second) // the holder is notified, and the line is written
+		synctest.Wait()
+		require.LessOrEqual(f, strings.Count(lines.String(), "level=ERROR"), 4)
+		require.Contains(f, lines.String(), "a bug")
+	})
+}
+
+// Observers that are merged keep all hooks, each with its own contexts, and names only if they are asked for.
+func TestMergedObserversKeepAllHooks(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(f *fixture) {
+		var first, second recordedEvents
+		named := second.observer(f.T)
+		named.Names = true
+		s, _, end := f.session(f.T, quiet, signalbox.WithObserver(signalbox.Observers(
+			first.observer(f.T), signalbox.Observer{}, named,
+		)))
+		defer end()
+		lease := atOnce(f.T, reentrant.New(s, "a"))
+		require.Error(f, no(reentrant.New(s, "a").TryLock(f.Context())))
+		time.Sleep(time.Minute)
+		require.NoError(f, reentrant.New(s, "a").ForceUnlock(f.Context()))
+		time.Sleep(time.Second)
+		require.Error(f, lease.Unlock())
+		hooks, events := first.took()
+		all, withNames := second.took()
+		require.ElementsMatch(f, strings.Fields(hooks), strings.Fields(all))
+		for _, hook := range []string{"waiting", "acquired", "refused", "forced", "renewed", "lost"} {
+			require.Contains(f, hooks, hook)
+		}
+		for i := range withNames {
+			require.Empty(f, events[i].Name)
+			require.Equal(f, withNames[i].Kind != "", withNames[i].Name == "a", fmt.Sprint(strings.Fields(all)[i]))
+		}
+	})
+	require.Equal(t, signalbox.Observer{}, signalbox.Observers(signalbox.Observer{}), "no hook is called for nothing")
 }

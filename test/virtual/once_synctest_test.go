@@ -4,6 +4,11 @@ package virtual_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +19,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/once"
+	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -55,15 +61,13 @@ func TestOnceWaitersHaveTheOutcomeAtOnce(t *testing.T) {
 		bound        time.Duration
 	}{"Notified": {false, 10 * time.Millisecond}, "Lost": {true, 4 * time.Second}} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(f *fixture) {
-				runner, _, closeRunner := f.session(f.T)
-				defer closeRunner()
+			bubbleOfUsers(t, func(f *fixture) {
+				runner := f.user().Session
 				running := laterOnce(f.Context(), once.New(runner, "a"), "x", 5*time.Second)
 				var waiting []<-chan doResult
 				sessions := []*signalbox.Session{runner}
 				for range 4 {
-					s, link, closeAll := f.session(f.T)
-					defer closeAll()
+					s, link := f.open()
 					sessions = append(sessions, s)
 					link.losesMessages.Store(c.unsubscribed)
 					for range 3 {
@@ -88,42 +92,12 @@ func TestOnceWaitersHaveTheOutcomeAtOnce(t *testing.T) {
 	}
 }
 
-// O1: if the runner vanishes, the next one runs when the lease of the claim ends, long before the
-// outcome would; if its function fails, at once.
-func TestOnceRunsAgainWhenTheRunnerVanishes(t *testing.T) {
-	t.Parallel()
-	const lease = 10 * time.Second
-	bubble(t, func(f *fixture) {
-		options := []signalbox.LockOption{signalbox.WithRenewedLease(lease), once.Keep(30 * 24 * time.Hour)}
-		runner, link, closeRunner := f.session(f.T)
-		defer closeRunner()
-		running := laterOnce(f.Context(), once.New(runner, "a", options...), "x", time.Hour)
-		next, _, closeNext := f.session(f.T)
-		defer closeNext()
-		waiting := laterOnce(f.Context(), once.New(next, "a", options...), "y", time.Second)
-		time.Sleep(time.Minute)
-		link.goSilent()
-		died := time.Now()
-		r := <-waiting
-		require.Equal(f, doResult{"y", true, nil, r.at}, r)
-		require.LessOrEqual(f, r.at.Sub(died), lease+3*time.Second)
-		late := <-running // its context ended with the lease
-		require.ErrorIs(f, late.err, signalbox.ErrLost)
-		require.Less(f, late.at, r.at)
-		link.heal()
-		require.Equal(f, "y", doOnce(f.Context(), once.New(runner, "a"), "z", 0).value)
-	})
-}
-
 // The context of one caller ends its own wait alone, also that of the caller whose function runs: the function
 // continues, and the others have its outcome.
 func TestOnceCallersGiveUpAlone(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(f *fixture) {
-		runner, _, closeRunner := f.session(f.T)
-		defer closeRunner()
-		waiters, _, closeWaiters := f.session(f.T)
-		defer closeWaiters()
+	bubbleOfUsers(t, func(f *fixture) {
+		runner, waiters := f.user().Session, f.user().Session
 		ctx, giveUp := context.WithCancel(f.Context())
 		running := laterOnce(ctx, once.New(runner, "a"), "x", time.Hour)
 		impatient, cancel := context.WithTimeout(f.Context(), time.Second)
@@ -152,68 +126,15 @@ func TestOnceCallersGiveUpAlone(t *testing.T) {
 	})
 }
 
-// An outcome ends after Keep, and then the next call runs its function.
-func TestOnceForgetsAfterKeep(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(f *fixture) {
-		s, _, closeAll := f.session(f.T)
-		defer closeAll()
-		o := once.New(s, "a", once.Keep(time.Minute))
-		require.True(f, doOnce(f.Context(), o, "x", 0).ran)
-		time.Sleep(time.Minute - time.Second)
-		require.Equal(f, "x", doOnce(f.Context(), o, "y", 0).value)
-		time.Sleep(time.Second)
-		require.Equal(f, "y", doOnce(f.Context(), o, "y", 0).value)
-		time.Sleep(time.Hour)
-		require.Empty(f, f.redis.Keys())
-	})
-}
-
 // A run that lasts longer than Keep, and than many leases, stores its outcome.
 func TestOnceRunsForLongerThanKeep(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(f *fixture) {
-		s, _, closeAll := f.session(f.T)
-		defer closeAll()
+	bubbleOfUsers(t, func(f *fixture) {
+		s := f.user().Session
 		r := doOnce(f.Context(), once.New(s, "a", once.Keep(time.Second)), "x", 10*time.Minute)
 		require.Equal(f, doResult{"x", true, nil, r.at}, r)
 		require.Equal(f, "x", doOnce(f.Context(), once.New(s, "a"), "y", 0).value)
 	})
-}
-
-// P5, P6: whatever fault whatever request has of the runner, the outcome is stored once, every caller
-// gets it, and nothing is left behind.
-func TestOnceUnderEveryFault(t *testing.T) {
-	t.Parallel()
-	kinds := []redistest.FaultKind{
-		redistest.CutBeforeRequest, redistest.CutAfterRequest, redistest.CutAfterReply, redistest.DelayRequest,
-		redistest.DelayReply, redistest.SwallowRequest, redistest.SwallowReply,
-	}
-	for _, kind := range kinds {
-		for at := 1; at <= 6; at++ {
-			bubble(t, func(f *fixture) {
-				r := newRequestFault(kind)
-				faulty, _, closeFaulty := f.requestFaultSession(r)
-				defer closeFaulty()
-				other, _, closeOther := f.session(f.T)
-				defer closeOther()
-				require.True(f, doOnce(f.Context(), once.New(faulty, "warm"), "", 0).ran)
-				time.Sleep(2 * time.Minute)
-				r.arm(at)
-				running := laterOnce(f.Context(), once.New(faulty, "a"), "x", 10*time.Millisecond)
-				waiting := laterOnce(f.Context(), once.New(other, "a"), "y", 10*time.Millisecond)
-				one, two := <-running, <-waiting
-				require.NoError(f, one.err, "%v at %d", kind, at)
-				require.NoError(f, two.err, "%v at %d", kind, at)
-				require.Equal(f, one.value, two.value, "%v at %d", kind, at)
-				require.NotEqual(f, one.ran, two.ran, "%v at %d", kind, at)
-				time.Sleep(time.Minute)
-				requireIdle(f.T, faulty, other)
-				require.Zero(f, f.left("a"))
-				f.keysEnd(f.T)
-			})
-		}
-	}
 }
 
 // A store without a reply is given up when the lease ends.
@@ -236,23 +157,6 @@ func TestOnceStoreWithoutAReplyIsUnconfirmed(t *testing.T) {
 	})
 }
 
-// P10: a store that the server refuses for now is repeated, also for longer than the refusal of a lock.
-func TestOnceStoreIsRepeatedWhileTheServerRefuses(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(f *fixture) {
-		s, _, closeAll := f.session(f.T)
-		defer closeAll()
-		_, ran, err := once.New(s, "a").Do(f.Context(), func(context.Context, signalbox.Lease) ([]byte, error) {
-			f.redis.SetError("OOM command not allowed when used memory > 'maxmemory'")
-			time.AfterFunc(8*time.Second, func() { f.redis.SetError("") })
-			return []byte("x"), nil
-		})
-		require.NoError(f, err)
-		require.True(f, ran)
-		require.Equal(f, "x", doOnce(f.Context(), once.New(s, "a"), "y", 0).value)
-	})
-}
-
 // P2: a lease that was lost before the function began runs no function: another one is acquired.
 func TestOnceRunsNothingUnderALostLease(t *testing.T) {
 	t.Parallel()
@@ -272,5 +176,368 @@ func TestOnceRunsNothingUnderALostLease(t *testing.T) {
 		r := doOnce(f.Context(), once.New(faulty, "a", signalbox.WithRenewedLease(10*time.Second)), "x", time.Second)
 		require.Equal(f, doResult{"x", true, nil, r.at}, r)
 		require.Greater(f, r.at.Sub(began), 15*time.Second)
+	})
+}
+
+// Callers that give up long before the work is done do not end it: the source is asked once, and every later
+// call has the outcome.
+func TestOnceWorkOutlivesItsCallers(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct { //nolint:paralleltest // one bubble after the other
+		patience, work time.Duration
+	}{
+		"AlmostDone": {time.Second, 1500 * time.Millisecond},
+		"Long":       {time.Second, time.Minute + 500*time.Millisecond},
+		"VeryShort":  {20 * time.Millisecond, 990 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubbleOfUsers(t, func(f *fixture) {
+				var runs, early, failed, late atomic.Int64
+				began := time.Now()
+				var all sync.WaitGroup
+				for range 2 {
+					o := once.New(f.user().Session, "price", once.Keep(time.Minute))
+					for range 5 {
+						all.Go(func() {
+							for time.Since(began) < c.work+3*time.Second {
+								call, cancel := context.WithTimeout(f.Context(), c.patience)
+								_, _, err := o.Do(call, func(ctx context.Context, _ signalbox.Lease) ([]byte, error) {
+									runs.Add(1)
+									select {
+									case <-time.After(c.work):
+										return []byte("1.99"), nil
+									case <-ctx.Done():
+										return nil, ctx.Err()
+									}
+								})
+								cancel()
+								switch {
+								case time.Since(began) < c.work:
+									early.Add(1)
+								case err == nil:
+									late.Add(1)
+								default:
+									failed.Add(1)
+								}
+								if err == nil {
+									time.Sleep(200 * time.Millisecond)
+								}
+							}
+						})
+					}
+				}
+				all.Wait()
+				require.EqualValues(f, 1, runs.Load())
+				require.Positive(f, early.Load())
+				require.Zero(f, failed.Load(), "calls that ended after the work was done")
+				require.Greater(f, late.Load(), int64(10*10))
+			})
+		})
+	}
+}
+
+type contextKey struct{}
+
+// A function without callers ends after Linger. A call that comes meanwhile starts that time anew.
+func TestOnceFunctionEndsAfterLinger(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct { //nolint:paralleltest // one bubble after the other
+		options []signalbox.LockOption
+		linger  time.Duration
+	}{
+		"Default": {nil, once.DefaultLinger},
+		"Minute":  {[]signalbox.LockOption{once.Linger(time.Minute)}, time.Minute},
+		"Zero":    {[]signalbox.LockOption{once.Linger(0)}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubbleOfUsers(t, func(f *fixture) {
+				o := once.New(f.user().Session, "a", c.options...)
+				began, ended := make(chan struct{}), make(chan time.Time, 1)
+				var cause error
+				var value any
+				ctx, leave := context.WithCancel(context.WithValue(f.Context(), contextKey{}, "trace"))
+				first := make(chan error, 1)
+				go func() {
+					_, _, err := o.Do(ctx, func(ctx context.Context, _ signalbox.Lease) ([]byte, error) {
+						value = ctx.Value(contextKey{})
+						close(began)
+						<-ctx.Done()
+						cause = context.Cause(ctx)
+						ended <- time.Now()
+						return nil, ctx.Err()
+					})
+					first <- err
+				}()
+				<-began
+				patient, cancel := context.WithTimeout(f.Context(), 10*time.Minute)
+				defer cancel()
+				second := laterOnce(patient, o, "y", 0)
+				leave()
+				require.ErrorIs(f, <-first, context.Canceled)
+				require.ErrorIs(f, (<-second).err, context.DeadlineExceeded)
+				left := time.Now()
+				if c.linger > 0 { // a third one comes when half of the time is over
+					time.Sleep(c.linger / 2)
+					brief, cancel := context.WithTimeout(f.Context(), time.Second)
+					defer cancel()
+					require.ErrorIs(f, doOnce(brief, o, "z", 0).err, context.DeadlineExceeded)
+					left = time.Now()
+				}
+				require.WithinRange(f, <-ended, left.Add(c.linger), left.Add(c.linger+slack))
+				require.NotErrorIs(f, cause, context.Canceled)
+				require.ErrorContains(f, cause, "no call waits")
+				require.Equal(f, "trace", value)
+				require.Equal(f, "y", doOnce(f.Context(), o, "y", 0).value)
+			})
+		})
+	}
+}
+
+// Close ends a function without callers at once, and waits until it has returned and its claim is released.
+// One whose caller waits has the grace; it ends when that caller leaves.
+func TestOnceCloseEndsAFunctionWithoutCallers(t *testing.T) {
+	t.Parallel()
+	for name, stays := range map[string]bool{"Gone": false, "LeavesDuringClose": true} { //nolint:paralleltest // one bubble after the other
+		t.Run(name, func(t *testing.T) {
+			bubbleOfUsers(t, func(f *fixture) {
+				s := f.user().Session
+				ctx, leave := context.WithTimeout(f.Context(), time.Minute)
+				defer leave()
+				var returned atomic.Bool
+				var cause error
+				running := make(chan error, 1)
+				go func() {
+					_, _, err := once.New(s, "a").Do(ctx, func(ctx context.Context, _ signalbox.Lease) ([]byte, error) {
+						<-ctx.Done()
+						cause = context.Cause(ctx)
+						time.Sleep(500 * time.Millisecond) // to clean up
+						returned.Store(true)
+						return nil, ctx.Err()
+					})
+					running <- err
+				}()
+				at := time.Minute + time.Second
+				if stays {
+					at = time.Minute - 2*time.Second
+				}
+				time.Sleep(at)
+				began := time.Now()
+				require.NoError(f, s.Close(f.Context()))
+				require.True(f, returned.Load())
+				require.ErrorIs(f, cause, signalbox.ErrClosed)
+				require.ErrorIs(f, <-running, context.DeadlineExceeded)
+				took := 500 * time.Millisecond
+				if stays {
+					took += 2 * time.Second
+				}
+				require.InDelta(f, took, time.Since(began), float64(100*time.Millisecond))
+				require.Zero(f, f.left("a"))
+			})
+		})
+	}
+}
+
+// If a function fails or panics when its caller has left, nothing is stored, the next call runs its own, and the
+// log has what no call returned. The process continues.
+func TestOnceFailureWithoutACallerIsLogged(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct { //nolint:paralleltest // one bubble after the other
+		fails func() error
+		logs  []string
+	}{
+		"Error": {func() error { return errors.New("broken") }, []string{"failed after its caller had left", "error=broken"}},
+		"Panic": {func() error { panic("broken") }, []string{"a function panicked", "panic=broken", "once_synctest_test.go"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubbleOfUsers(t, func(f *fixture) {
+				logger, lines := logged()
+				s := f.user(signalbox.WithLogger(logger)).Session
+				ctx, cancel := context.WithTimeout(f.Context(), time.Second)
+				defer cancel()
+				waiting := make(chan doResult, 1)
+				go func() {
+					time.Sleep(500 * time.Millisecond)
+					waiting <- doOnce(f.Context(), once.New(s, "a"), "next", 0)
+				}()
+				_, ran, err := once.New(s, "a").Do(ctx, func(context.Context, signalbox.Lease) ([]byte, error) {
+					time.Sleep(2 * time.Second)
+					return nil, c.fails()
+				})
+				require.ErrorIs(f, err, context.DeadlineExceeded)
+				require.True(f, ran)
+				next := <-waiting
+				require.Equal(f, doResult{"next", true, nil, next.at}, next)
+				time.Sleep(2 * time.Second)
+				synctest.Wait()
+				found := matching(lines.String(), c.logs[0])
+				require.Len(f, found, 1)
+				for _, want := range append(c.logs, "kind=once", "name=a") {
+					require.Contains(f, found[0], want)
+				}
+			})
+		})
+	}
+}
+
+// The leases that a caller's context carries are the caller's: the function does not enter them, since it may run when
+// the caller has unlocked them.
+func TestOnceFunctionEntersNoLeaseOfItsCaller(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(f *fixture) {
+		s := f.user().Session
+		lock := reentrant.New(s, "of the caller")
+		lease, err := lock.Lock(f.Context())
+		require.NoError(f, err)
+		_, _, err = once.New(s, "a").Do(lease.Enter(f.Context()), func(ctx context.Context, _ signalbox.Lease) ([]byte, error) {
+			_, err := lock.TryLock(ctx)
+			return nil, err
+		})
+		require.ErrorIs(f, err, signalbox.ErrHeld)
+		require.NoError(f, lease.Unlock())
+	})
+}
+
+// Close in every state: callers that wait get ErrClosed at once, and a run ends with the grace.
+func TestOnceAndClose(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(f *fixture) {
+		runner, other := f.user().Session, f.user().Session
+		running := laterOnce(f.Context(), once.New(runner, "a"), "x", time.Hour)
+		here := laterOnce(f.Context(), once.New(runner, "a"), "y", 0)
+		there := laterOnce(f.Context(), once.New(other, "a"), "z", 0)
+		behind := laterOnce(f.Context(), once.New(other, "a"), "z", 0)
+
+		began := time.Now()
+		require.NoError(f, other.Close(f.Context()))
+		require.ErrorIs(f, (<-there).err, signalbox.ErrClosed)
+		require.ErrorIs(f, (<-behind).err, signalbox.ErrClosed)
+		require.Zero(f, time.Since(began).Truncate(100*time.Millisecond))
+
+		require.Error(f, runner.Close(f.Context()))
+		require.LessOrEqual(f, time.Since(began), 6*time.Second)
+		waited := <-here
+		require.ErrorIs(f, waited.err, signalbox.ErrClosed)
+		require.Less(f, waited.at.Sub(began), 100*time.Millisecond)
+		r := <-running
+		require.ErrorIs(f, r.err, signalbox.ErrLost)
+		require.True(f, r.ran)
+		require.Zero(f, f.left("a"))
+		require.ErrorIs(f, doOnce(f.Context(), once.New(runner, "a"), "x", 0).err, signalbox.ErrClosed)
+	})
+}
+
+// A caller that begins after Forget returned, in the same session, gets no outcome from before it, though
+// it may run after calls that were sent before.
+func TestOnceGetsNothingFromBeforeForget(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(redistest.Rounds(10, 100)) {
+		bubbleOfUsers(t, func(f *fixture) {
+			random := rand.New(rand.NewPCG(seed, 1))
+			var all sync.WaitGroup
+			var number, forgotten atomic.Int64 // values rise; those up to forgotten were forgotten
+			for i := range 3 {
+				s, link := f.open()
+				link.latency.Store(int64(time.Duration(i) * time.Millisecond))
+				for range 4 {
+					pause := time.Duration(random.IntN(3000)) * time.Microsecond
+					all.Go(func() {
+						o := once.New(s, "a")
+						for range 20 {
+							since := forgotten.Load()
+							value, _, err := o.Do(f.Context(), func(context.Context, signalbox.Lease) ([]byte, error) {
+								return fmt.Append(nil, number.Add(1)), nil
+							})
+							if err != nil && !errors.Is(err, signalbox.ErrStale) {
+								f.Error(err)
+								return
+							}
+							var n int64
+							_, _ = fmt.Sscan(string(value), &n)
+							if n <= since {
+								f.Errorf("seed %d: %d is of before %d", seed, n, since)
+							}
+							time.Sleep(pause)
+						}
+					})
+				}
+				all.Go(func() {
+					for range 10 {
+						time.Sleep(4 * time.Millisecond)
+						upTo := number.Load() // all that is stored when Forget begins
+						value, stored, err := once.New(s, "a").Get(f.Context())
+						if err != nil || !stored {
+							continue
+						}
+						_, _ = fmt.Sscan(string(value), &upTo)
+						if err := once.New(s, "a").Forget(f.Context()); err != nil {
+							f.Error(err)
+						}
+						for old := forgotten.Load(); old < upTo && !forgotten.CompareAndSwap(old, upTo); old = forgotten.Load() {
+						}
+					}
+				})
+			}
+			all.Wait()
+		})
+	}
+}
+
+// Each tick of a schedule runs once, over five processes whose clocks differ by up to 200 ms.
+func TestOnceRunsEachTickOnceThoughClocksDiffer(t *testing.T) {
+	t.Parallel()
+	const processes, ticks, period = 5, 100, time.Second
+	bubbleOfUsers(t, func(f *fixture) {
+		var mu sync.Mutex
+		runs := make(map[time.Time]int)
+		start := time.Now().Truncate(period).Add(period)
+		var all sync.WaitGroup
+		for range processes {
+			s := f.user().Session
+			ahead := rand.N(400*time.Millisecond) - 200*time.Millisecond
+			all.Go(func() {
+				job := once.New(s, "job", once.Keep(time.Minute))
+				for n := range ticks {
+					due := start.Add(time.Duration(n) * period)
+					time.Sleep(time.Until(due.Add(-ahead)))
+					now := time.Now().Add(ahead) // by its own clock
+					_, _, err := job.At(now.Round(period)).Do(f.Context(), func(context.Context, signalbox.Lease) ([]byte, error) {
+						mu.Lock()
+						defer mu.Unlock()
+						runs[due]++
+						return nil, nil
+					})
+					if err != nil {
+						f.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		require.Len(f, runs, ticks)
+		for tick, n := range runs {
+			require.Equal(f, 1, n, tick)
+		}
+	})
+}
+
+// P7: a call that waits has no goroutine of the library's, however many wait.
+func TestOnceWaitersHaveNoGoroutines(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(f *fixture) {
+		runner, waiters := f.user().Session, f.user().Session
+		running := laterOnce(f.Context(), once.New(runner, "a"), "x", 3*time.Minute)
+		var waiting []<-chan doResult
+		for range 100 {
+			waiting = append(waiting, laterOnce(f.Context(), once.New(waiters, "a"), "y", 0))
+		}
+		time.Sleep(time.Minute)
+		f.scripts.Store(0)
+		time.Sleep(time.Minute)
+		require.LessOrEqual(f, f.scripts.Load(), int64(60*2+10), "polls and renewals")
+		require.LessOrEqual(f, goroutines(), 10)
+		<-running
+		for _, one := range waiting {
+			require.Equal(f, "x", (<-one).value)
+		}
 	})
 }

@@ -118,14 +118,10 @@ func TestALockTakesOneRoundTripToAQuorum(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubbleOf(t, 5, func(r *redlockServers) {
-				r.makeReady()
+			readyBubble(t, 5, func(r *redlockServers) {
 				sessions, wires := r.process()
 				mu := redlock.New(sessions, "a", c.options...)
-				warm := r.mustLock(mu) // so that scripts and clocks are known
-				time.Sleep(time.Second)
-				require.NoError(t, warm.Unlock())
-				time.Sleep(time.Second)
+				r.warm(mu)
 				for _, w := range wires {
 					w.latency.Store(int64(hop))
 				}
@@ -142,21 +138,6 @@ func TestALockTakesOneRoundTripToAQuorum(t *testing.T) {
 			})
 		})
 	}
-}
-
-// P1, H19: servers that are new to the lock grant it after one lease, not before.
-func TestTheFirstLockOverNewServersTakesALease(t *testing.T) {
-	t.Parallel()
-	bubbleOf(t, 3, func(r *redlockServers) {
-		sessions, _ := r.process()
-		mu := redlock.New(sessions, "a", signalbox.WithRenewedLease(10*time.Second))
-		_, err := mu.TryLock(r.Context())
-		require.ErrorIs(t, err, signalbox.ErrRefused)
-		waited := took(func() { require.NoError(t, r.mustLock(mu).Unlock()) })
-		require.GreaterOrEqual(t, waited, 10*time.Second)
-		require.Less(t, waited, 12*time.Second)
-		require.NoError(t, r.mustLock(mu).Unlock())
-	})
 }
 
 // P1, P3: a server whose clock is a minute off keeps other callers out for as long as the others do.
@@ -192,8 +173,7 @@ func TestAServerWhoseClockIsAMinuteOffDoesNoHarm(t *testing.T) {
 // P2: a vote that took longer than the lease lasts is no lease: it is counted from before the sending.
 func TestAVoteThatTookTooLongIsReleased(t *testing.T) {
 	t.Parallel()
-	bubbleOf(t, 3, func(r *redlockServers) {
-		r.makeReady()
+	readyBubble(t, 3, func(r *redlockServers) {
 		sessions, wires := r.process()
 		mu := redlock.New(sessions, "a", signalbox.WithFixedLease(time.Second))
 		require.NoError(t, r.mustLock(mu).Unlock())
@@ -210,37 +190,11 @@ func TestAVoteThatTookTooLongIsReleased(t *testing.T) {
 	})
 }
 
-// P7: locks that are held cost no goroutine each, and are renewed together, at each server.
-func TestLocksThatAreHeldAreRenewedTogether(t *testing.T) {
-	t.Parallel()
-	bubbleOf(t, 3, func(r *redlockServers) {
-		r.makeReady()
-		sessions, _ := r.process()
-		require.NoError(t, r.mustLock(redlock.New(sessions, "a")).Unlock())
-		const locks = 150
-		leases := make([]signalbox.Lease, locks)
-		for i := range leases {
-			leases[i] = r.mustLock(redlock.New(sessions, fmt.Sprint(i), signalbox.WithRenewedLease(30*time.Second)))
-		}
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		require.Less(t, goroutines(), 30)
-		before := r.servers[0].commands.Load()
-		time.Sleep(5 * time.Minute)
-		// A renewal of each in ten seconds would be 4,500.
-		require.Less(t, r.servers[0].commands.Load()-before, int64(4_500/3))
-		for _, lease := range leases {
-			require.NoError(t, lease.Unlock())
-		}
-	})
-}
-
 // P6, H20: five that ask at the same instant, each nearest to another of five servers, get a vote each and none of them a quorum. What
 // parts them is chance alone, in how long each pauses: their steps are of the same length, and would be for ever.
 func TestFiveWithAVoteEachArePartedByChance(t *testing.T) {
 	t.Parallel()
-	bubbleOf(t, 5, func(r *redlockServers) {
-		r.makeReady()
+	readyBubble(t, 5, func(r *redlockServers) {
 		var locks []*redlock.Lock
 		var ways [][]*wire
 		for range 5 {
@@ -248,10 +202,7 @@ func TestFiveWithAVoteEachArePartedByChance(t *testing.T) {
 			locks, ways = append(locks, redlock.New(sessions, "a")), append(ways, wires)
 		}
 		for _, mu := range locks {
-			lease := r.mustLock(mu) // so that all servers know the scripts, and all sessions the time
-			time.Sleep(time.Second)
-			require.NoError(t, lease.Unlock())
-			time.Sleep(time.Second)
+			r.warm(mu)
 		}
 		for p, wires := range ways {
 			for i, w := range wires {
@@ -302,14 +253,10 @@ func TestAReleaseOfAQuorumGoesToTheNext(t *testing.T) {
 	}{"All": {0, 4 * hop}, "TwoDied": {2, 4*hop + 30*time.Millisecond}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubbleOf(t, 5, func(r *redlockServers) {
-				r.makeReady()
+			readyBubble(t, 5, func(r *redlockServers) {
 				one, wires := r.process()
 				other, otherWires := r.process()
-				warm := r.mustLock(redlock.New(one, "a")) // so that the servers know the scripts
-				time.Sleep(time.Second)
-				require.NoError(t, warm.Unlock())
-				time.Sleep(time.Second)
+				r.warm(redlock.New(one, "a"))
 				held := r.mustLock(redlock.New(one, "a"))
 				for i := range wires {
 					wires[i].latency.Store(int64(hop))

@@ -210,19 +210,18 @@ func TestRedlock_EmptiedServer_GrantsNothingForOneLease(t *testing.T) {
 	}
 }
 
-// P6: messages that are lost cost a waiter about a second.
-func TestRedlock_LostMessages_CostASecond(t *testing.T) {
+// P6: holds of two processes that crashed, of which neither had a quorum, are waited for as long as a quorum of their keys exists.
+func TestRedlock_CrashedHolders_AreOutlived(t *testing.T) {
 	t.Parallel()
 	readyBubble(t, 5, func(r *redlockServers) {
 		mu, _ := r.lock()
-		other, wires := r.lock()
-		lease := r.mustLock(mu)
-		waiting := locktest.LaterWith(r.Context(), other.Lock)
-		time.Sleep(2500 * time.Millisecond)
-		for _, w := range wires {
-			w.losesMessages.Store(true)
+		for i, digit := range "1122" {
+			r.foreign(i, string(digit), 6*time.Second)
 		}
-		require.NoError(t, lease.Unlock())
-		require.LessOrEqual(t, took(func() { require.NoError(t, (<-waiting).Err) }), 1300*time.Millisecond)
+		_, err := mu.TryLock(r.Context())
+		require.ErrorIs(t, err, signalbox.ErrHeld)
+		waited := took(func() { require.NoError(t, r.mustLock(mu).Unlock()) })
+		require.GreaterOrEqual(t, waited, 5900*time.Millisecond)
+		require.Less(t, waited, 8*time.Second)
 	})
 }

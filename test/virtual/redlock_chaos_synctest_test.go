@@ -18,6 +18,48 @@ import (
 	"github.com/signalbox-go/signalbox/redlock"
 )
 
+// redlockGame is users of one lock, and the dice of who disturbs them.
+type redlockGame struct {
+	*testing.T
+
+	mu struct {
+		sync.Mutex
+		*rand.Rand
+
+		last  signalbox.Lease // the latest grant
+		token uint64          // its token
+		in    bool            // its user is inside
+		took  int
+	}
+}
+
+// enters checks that the previous holder has released the lock, or knows that it has lost it.
+func (g *redlockGame) enters(lease signalbox.Lease) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.mu.in && g.mu.last.Err() == nil {
+		g.Error("two believe that they have the lock")
+	}
+	if lease.Token() <= g.mu.token {
+		g.Error("a token is not greater than the last")
+	}
+	g.mu.last, g.mu.token, g.mu.in = lease, lease.Token(), true
+	g.mu.took++
+}
+
+func (g *redlockGame) leaves(lease signalbox.Lease) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.mu.in = g.mu.in && g.mu.last != lease
+}
+
+// below returns a random time.
+func (g *redlockGame) below(d time.Duration) time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return time.Duration(g.mu.Int64N(int64(d)))
+}
+
 // P1, P3: servers fail one after the other, and so do the wires of processes. At most one process has the
 // lock, and tokens rise.
 func TestRedlock_ServersFail_NoTwoHoldAtOnce(t *testing.T) {
@@ -44,7 +86,8 @@ func redlockChaos(t *testing.T, seed uint64, faults int) {
 	readyBubble(t, 5, func(r *redlockServers) {
 		ctx, end := context.WithCancel(r.Context())
 		defer end()
-		c := &chaosLock{T: r.T, name: "a", ended: ctx, Rand: rand.New(rand.NewPCG(seed, 5))}
+		g := &redlockGame{T: r.T}
+		g.mu.Rand = rand.New(rand.NewPCG(seed, 5))
 		var users sync.WaitGroup
 		var wires [][]*wire
 		var sessions []*signalbox.Session
@@ -58,28 +101,28 @@ func redlockChaos(t *testing.T, seed uint64, faults int) {
 					if err != nil {
 						return // the game has ended
 					}
-					c.enters(lease)
-					time.Sleep(c.below(2 * time.Second))
-					c.leaves(lease)
+					g.enters(lease)
+					time.Sleep(g.below(2 * time.Second))
+					g.leaves(lease)
 					_ = lease.Unlock() // a wire may keep it from being confirmed
 				}
 			})
 		}
 		for i := range faults {
-			c.failServer(r, i, wires, life)
+			g.failServer(r, i, wires, life)
 			time.Sleep(life + life/2) // a server that lost its data has no vote for one lease
 		}
 		end()
 		users.Wait()
-		require.Greater(t, c.mu.took, faults)
+		require.Greater(t, g.mu.took, faults)
 		time.Sleep(time.Minute)
 		r.requireNothing(sessions...)
 	})
 }
 
 // failServer lets one server fail, or what one process has of the servers.
-func (c *chaosLock) failServer(r *redlockServers, i int, wires [][]*wire, life time.Duration) {
-	server, process := i%len(r.servers), int(c.below(time.Duration(len(wires))))
+func (g *redlockGame) failServer(r *redlockServers, i int, wires [][]*wire, life time.Duration) {
+	server, process := i%len(r.servers), int(g.below(time.Duration(len(wires))))
 	switch i % 4 {
 	case 0:
 		r.servers[server].redis.FlushAll()
@@ -87,15 +130,15 @@ func (c *chaosLock) failServer(r *redlockServers, i int, wires [][]*wire, life t
 		for _, its := range wires {
 			its[server].goSilent()
 		}
-		time.Sleep(c.below(2 * life))
+		time.Sleep(g.below(2 * life))
 		for _, its := range wires {
 			its[server].heal()
 		}
 	case 2:
 		for _, w := range wires[process] {
-			w.swallowsReplies.Store(c.oneIn(2))
+			w.swallowsReplies.Store(g.below(2) == 0)
 		}
-		time.Sleep(c.below(2 * life))
+		time.Sleep(g.below(2 * life))
 		for _, w := range wires[process] {
 			w.heal()
 		}

@@ -6,11 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2/server"
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
@@ -40,43 +38,6 @@ func TestRedlock_MinorityDies_LeaseIsRenewed(t *testing.T) {
 	})
 }
 
-// P2: a lease ends while the keys of a quorum are still there, whatever ends it.
-func TestRedlock_LeaseEndsBeforeItsKeys(t *testing.T) {
-	t.Parallel()
-	const life = 6 * time.Second
-	for name, c := range map[string]struct {
-		option signalbox.LockOption
-		dies   []int
-		cause  error
-	}{
-		"Fixed":      {signalbox.WithFixedLease(life), nil, signalbox.ErrLost},
-		"QuorumDies": {signalbox.WithRenewedLease(life), []int{0, 1, 2}, signalbox.ErrLost},
-		"MaxHold":    {signalbox.WithMaxHold(life), nil, signalbox.ErrMaxHold},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			readyBubble(t, 5, func(r *redlockServers) {
-				mu, wires := r.lock(c.option)
-				r.warm(mu)
-				began := time.Now()
-				lease := r.mustLock(mu)
-				time.Sleep(time.Second)
-				stopRenewing(c.dies, wires)
-				for lease.Err() == nil {
-					require.GreaterOrEqual(t, r.holds(), 3, "a key ended before the lease")
-					time.Sleep(time.Millisecond)
-				}
-				require.ErrorIs(t, lease.Err(), c.cause)
-				require.True(t, locktest.IsClosed(lease.Done()))
-				require.InDelta(t, life.Seconds(), time.Since(began).Seconds(), 1)
-				require.ErrorIs(t, lease.Unlock(), c.cause)
-				time.Sleep(life)
-				require.Zero(t, r.holds())
-			})
-		})
-	}
-}
-
 // P2, P8: a renewal creates no hold: a key that a minority lost does not come back, and what a quorum lost is reported by
 // the next renewal, which gives the rest back.
 func TestRedlock_LostKeys_RenewalCreatesNoHold(t *testing.T) {
@@ -95,33 +56,6 @@ func TestRedlock_LostKeys_RenewalCreatesNoHold(t *testing.T) {
 		require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
 		time.Sleep(time.Second)
 		require.Zero(t, r.holds(), "the rest exists for six seconds")
-	})
-}
-
-// P1, P8: a holder that is cut off knows before the next one has the lock, which is as soon as the keys end, and its lease
-// neither lengthens nor ends the hold of that one.
-func TestRedlock_LostLease_LeavesTheNextHold(t *testing.T) {
-	t.Parallel()
-	readyBubble(t, 3, func(r *redlockServers) {
-		mu, wires := r.lock(signalbox.WithRenewedLease(6 * time.Second))
-		other, _ := r.lock(signalbox.WithFixedLease(time.Minute))
-		r.warm(mu)
-		lease := r.mustLock(mu)
-		time.Sleep(time.Second)
-		stopRenewing([]int{0, 1, 2}, wires)
-		var next signalbox.Lease
-		require.Less(t, took(func() { next = r.mustLock(other) }), 8*time.Second)
-		ends := time.Now().Add(time.Minute)
-		require.ErrorIs(t, lease.Err(), signalbox.ErrLost, "held by two")
-		for _, w := range wires {
-			w.heal()
-		}
-		require.ErrorIs(t, lease.Unlock(), signalbox.ErrLost)
-		time.Sleep(40 * time.Second)
-		require.NoError(t, next.Err())
-		require.Equal(t, 3, r.holds())
-		time.Sleep(time.Until(ends) + time.Millisecond)
-		require.Zero(t, r.holds(), "it was lengthened")
 	})
 }
 
@@ -227,39 +161,6 @@ func TestRedlock_CloseOfAnySession_EndsTheLock(t *testing.T) {
 			require.Zero(t, r.holds())
 		})
 	}
-}
-
-// P4, P7: after use sessions send nothing, and no subscription is left.
-func TestRedlock_AfterUse_NothingIsSent(t *testing.T) {
-	t.Parallel()
-	readyBubble(t, 3, func(r *redlockServers) {
-		one, _ := r.process()
-		other, _ := r.process()
-		for range 3 {
-			lease := r.mustLock(redlock.New(one, "a"))
-			waiting := locktest.LaterWith(r.Context(), redlock.New(other, "a").Lock)
-			time.Sleep(time.Second)
-			require.NoError(t, lease.Unlock())
-			got := <-waiting
-			require.NoError(t, got.Err)
-			time.Sleep(time.Second)
-			require.NoError(t, got.Value.Unlock())
-		}
-		time.Sleep(10 * time.Second)
-		r.requireNothing(append(one, other...)...)
-		var sent atomic.Int64
-		for _, f := range r.servers {
-			require.Empty(t, f.redis.PubSubChannels(""))
-			f.redis.Server().SetPreHook(func(_ *server.Peer, command string, _ ...string) bool {
-				if command != "PING" { // what clients keep their connections alive with
-					sent.Add(1)
-				}
-				return false
-			})
-		}
-		time.Sleep(time.Hour)
-		require.Zero(t, sent.Load())
-	})
 }
 
 // P9, P10: a key of a quorum that another program uses ends a call at once, with the server's words, if it is at a majority of the

@@ -68,8 +68,7 @@ func (b backup) restore(t *testing.T, m *miniredis.Miniredis) {
 			m.HSet(key, field, value)
 		}
 		for member, score := range one.members {
-			_, err := m.ZAdd(key, score, member)
-			require.NoError(t, err)
+			require.NoError(t, no(m.ZAdd(key, score, member)))
 		}
 		if one.fields == nil && one.members == nil {
 			require.NoError(t, m.Set(key, one.text))
@@ -88,17 +87,8 @@ func TestARestoredHoldEndsByItself(t *testing.T) {
 	for _, kind := range locktest.Primitives() {
 		t.Run(kind.Name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(f *fixture) {
-				lock := func() locktest.Lock {
-					s, _, end := f.session(f.T)
-					f.ends = append(f.ends, end)
-					return kind.New(s, "a", signalbox.WithRenewedLease(lease))
-				}
-				defer func() {
-					for _, end := range f.ends {
-						end()
-					}
-				}()
+			bubbleOfUsers(t, func(f *fixture) {
+				lock := func() locktest.Lock { return kind.New(f.user().Session, "a", signalbox.WithRenewedLease(lease)) }
 				old := atOnce(f.T, lock())
 				waiter := lock()
 				waited := locktest.Later(func() (signalbox.Lease, error) { return waiter.Lock(f.Context()) })
@@ -121,8 +111,7 @@ func TestARestoredHoldEndsByItself(t *testing.T) {
 				require.LessOrEqual(f, time.Since(restored), lease+4*time.Second)
 				require.Greater(f, next.Token(), present.Token())
 				require.NoError(f, next.Unlock())
-				again, err := waiter.Lock(f.Context())
-				require.NoError(f, err)
+				again := atOnce(f.T, waiter)
 				require.Greater(f, again.Token(), next.Token())
 				require.NoError(f, again.Unlock())
 			})
@@ -134,13 +123,9 @@ func TestARestoredHoldEndsByItself(t *testing.T) {
 // finds that, within a second; the holder of its own name keeps its lease, and the other name is free after that.
 func TestAGrantOfAnotherNameEndsAtTheFirstRenewal(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(f *fixture) {
-		s, _, end := f.session(f.T)
-		defer end()
-		other, _, endOther := f.session(f.T)
-		defer endOther()
-		held, err := reentrant.New(s, "held").Lock(f.Context())
-		require.NoError(f, err)
+	bubbleOfUsers(t, func(f *fixture) {
+		s, other := f.user().Session, f.user().Session
+		held := atOnce(f.T, reentrant.New(s, "held"))
 		moved, err := reentrant.New(s, "moved").Lock(f.Context())
 		require.NoError(f, err)
 		deceived := make(chan signalbox.Lease, 1)
@@ -150,8 +135,7 @@ func TestAGrantOfAnotherNameEndsAtTheFirstRenewal(t *testing.T) {
 				deceived <- lease
 			}
 		}()
-		third, _, endThird := f.session(f.T)
-		defer endThird()
+		third := f.user().Session
 		honest := locktest.Later(func() (signalbox.Lease, error) { return reentrant.New(third, "moved").Lock(f.Context()) })
 		time.Sleep(5*time.Second + 500*time.Millisecond)
 		moves := make(backup)
@@ -180,9 +164,8 @@ func TestAGrantOfAnotherNameEndsAtTheFirstRenewal(t *testing.T) {
 // If a backup brings back an old outcome or an old round, that is what callers see. A later round is reported as lost.
 func TestARestoredOutcomeOrRoundIsTheOldOne(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(f *fixture) {
-		s, _, end := f.session(f.T)
-		defer end()
+	bubbleOfUsers(t, func(f *fixture) {
+		s := f.user().Session
 		o, latch := once.New(s, "a"), countdown.New(s, "a")
 		require.Equal(f, "old", doOnce(f.Context(), o, "old", 0).value)
 		old, err := latch.Start(f.Context(), 1)
@@ -190,8 +173,7 @@ func TestARestoredOutcomeOrRoundIsTheOldOne(t *testing.T) {
 		kept := backupOf(f.T, f.redis)
 		require.NoError(f, o.Forget(f.Context()))
 		require.Equal(f, "new", doOnce(f.Context(), o, "new", 0).value)
-		_, err = old.CountDown(f.Context(), "x")
-		require.NoError(f, err)
+		require.NoError(f, no(old.CountDown(f.Context(), "x")))
 		later, err := latch.Start(f.Context(), 1)
 		require.NoError(f, err)
 		require.Greater(f, later.ID(), old.ID())
@@ -203,14 +185,12 @@ func TestARestoredOutcomeOrRoundIsTheOldOne(t *testing.T) {
 		restored := time.Now()
 		require.ErrorIs(f, <-waiting, signalbox.ErrRoundLost)
 		require.LessOrEqual(f, time.Since(restored), time.Second)
-		_, err = later.CountDown(f.Context(), "x")
-		require.ErrorIs(f, err, signalbox.ErrRoundLost)
+		require.ErrorIs(f, no(later.CountDown(f.Context(), "x")), signalbox.ErrRoundLost)
 		value, stored, err := o.Get(f.Context())
 		require.NoError(f, err)
 		require.True(f, stored)
 		require.Equal(f, "old", string(value))
-		_, err = old.CountDown(f.Context(), "y")
-		require.NoError(f, err)
+		require.NoError(f, no(old.CountDown(f.Context(), "y")))
 		require.NoError(f, old.Wait(f.Context()))
 		next, err := latch.Start(f.Context(), 1)
 		require.NoError(f, err)

@@ -5,6 +5,7 @@ package virtual_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -16,134 +17,50 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// P6: when a writer is done all readers that wait have the lock one script and one message later, and when the last of
-// them is done so has the next writer.
-func TestAPhaseIsOneScriptAndOneMessageAway(t *testing.T) {
-	t.Parallel()
-	const latency = 10 * time.Millisecond
-	bubble(t, func(f *fixture) {
-		t := f.T
-		users, closeAll := f.queueUsers(t, 4, latency)
-		defer closeAll()
-		read := func(n int) locktest.Lock { return locktest.Reader().New(users[n].Session, "near") }
-		write := func(n int) locktest.Lock { return rwlock.New(users[n].Session, "near") }
-		require.NoError(t, atOnce(t, write(0)).Unlock()) // teaches the server the script
-		for range 10 {
-			first := atOnce(t, write(0))
-			one, second, other := queuedAndListening(t.Context(), read(1)), queuedAndListening(t.Context(), write(2)), queuedAndListening(t.Context(), read(3))
-			released := time.Now()
-			require.NoError(t, first.Unlock())
-			a, b := <-one, <-other
-			require.NoError(t, a.err)
-			require.NoError(t, b.err)
-			require.Equal(t, 2*latency, a.at.Sub(released), "there and back")
-			require.Equal(t, 2*latency, b.at.Sub(released), "beside each other, past the writer between them")
-			require.NoError(t, a.lease.Unlock())
-			require.Empty(t, second)
-			released = time.Now()
-			require.NoError(t, b.lease.Unlock())
-			got := <-second
-			require.NoError(t, got.err)
-			require.Equal(t, 2*latency, got.at.Sub(released))
-			require.Greater(t, got.lease.Token(), max(a.lease.Token(), b.lease.Token()))
-			require.NoError(t, got.lease.Unlock())
-		}
-	})
+// queued calls Lock on another goroutine, and returns when that waits.
+func queued(ctx context.Context, lock locktest.Lock) <-chan lockResult {
+	got := make(chan lockResult, 1)
+	go func() {
+		lease, err := lock.Lock(ctx)
+		got <- lockResult{lease, err, time.Now()}
+	}()
+	synctest.Wait()
+	return got
 }
 
-// P6: if the message of a grant is lost, or its subscription or connection breaks, a poll makes up for it, about a second
-// later, for either side.
-func TestAPollFindsALostGrantOfEitherSide(t *testing.T) {
+// P7: readers of a session enter beside each other without a command, but for one each 20 ms that asks whether a writer waits;
+// and all but the last one leave without a command.
+func TestRWReadersOfASessionAskTheServerEvery20ms(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(f *fixture) {
 		t := f.T
-		users, closeAll := f.queueUsers(t, 2, time.Millisecond)
+		s, _, closeAll := f.session(t, signalbox.WithPolling()) // which sends nothing by itself
 		defer closeAll()
-		for n := range 60 {
-			lease := atOnce(t, rwlock.New(users[0].Session, "lost"))
-			next := queuedAndListening(t.Context(), bothSides()[n%2].New(users[1].Session, "lost"))
-			lose := []func(){
-				func() { users[1].losesMessages.Store(true) }, users[1].breakSubscriptions, users[1].cut,
-			}[n/2%3]
-			time.Sleep(time.Duration(n) * 37 * time.Millisecond)
-			lose()
-			released := time.Now()
+		lock, reader := rwlock.New(s, "a"), locktest.Reader().New(s, "a")
+		leases := []signalbox.Lease{atOnce(t, reader), atOnce(t, reader)}
+		time.Sleep(25 * time.Millisecond)
+		leases = append(leases, atOnce(t, reader)) // teaches the server the script that asks
+		before := f.scripts.Load()
+		for n := range 200 {
+			enter := []func(context.Context) (signalbox.Lease, error){lock.RLock, lock.TryRLock}[n%2]
+			lease, err := enter(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, leases[0].Token(), lease.Token())
+			leases = append(leases, lease)
+			require.EqualValues(t, n/20, f.scripts.Load()-before, "after %d ms", n)
+			time.Sleep(time.Millisecond)
+		}
+		for _, lease := range leases[1:] {
 			require.NoError(t, lease.Unlock())
-			got := <-next
-			users[1].losesMessages.Store(false)
-			require.NoError(t, got.err)
-			require.Less(t, got.at.Sub(released), 1010*time.Millisecond)
-			require.NoError(t, got.lease.Err())
-			require.Greater(t, got.lease.Token(), lease.Token())
-			require.NoError(t, got.lease.Unlock())
 		}
+		require.EqualValues(t, 9, f.scripts.Load()-before)
+		require.NoError(t, leases[0].Unlock())
+		require.NoError(t, atOnce(t, lock).Unlock())
 	})
 }
 
-// P6, order: a waiting writer that dies no longer keeps readers out when its life has ended, from the
-// readers' next poll.
-func TestADeadWriterAdmitsReadersWithinItsLifeAndAPoll(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(f *fixture) {
-		t := f.T
-		users, closeAll := f.queueUsers(t, 3, time.Millisecond)
-		defer closeAll()
-		for n := range 10 {
-			inside := atOnce(t, locktest.Reader().New(users[0].Session, "door"))
-			ctx, cancel := context.WithCancel(t.Context())
-			writer := queuedAndListening(ctx, rwlock.New(users[1].Session, "door"))
-			reader := queuedAndListening(t.Context(), locktest.Reader().New(users[2].Session, "door"))
-			time.Sleep(time.Duration(n) * 170 * time.Millisecond)
-			users[1].goSilent()
-			died := time.Now()
-			got := <-reader
-			require.NoError(t, got.err)
-			require.Less(t, got.at.Sub(died), 4100*time.Millisecond)
-			require.NoError(t, inside.Err(), "the first is inside still")
-			require.NoError(t, got.lease.Unlock())
-			cancel()
-			require.ErrorIs(t, (<-writer).err, context.Canceled)
-			users[1].heal()
-			require.NoError(t, inside.Unlock())
-			time.Sleep(45 * time.Second) // until nothing is being undone any more
-		}
-	})
-}
-
-// P6: a reader that crashed keeps a writer out for its own lease, whatever others renew.
-func TestACrashedReaderKeepsAWriterOutForItsOwnLease(t *testing.T) {
-	t.Parallel()
-	const life = 10 * time.Second
-	bubble(t, func(f *fixture) {
-		t := f.T
-		users, closeAll := f.queueUsers(t, 3, time.Millisecond)
-		defer closeAll()
-		for range 5 {
-			crashed := atOnce(t, locktest.Reader().New(users[0].Session, "crash", signalbox.WithRenewedLease(life)))
-			beside := atOnce(t, locktest.Reader().New(users[1].Session, "crash", signalbox.WithRenewedLease(life)))
-			time.Sleep(time.Minute)
-			users[0].goSilent()
-			died := time.Now()
-			writer := queuedAndListening(t.Context(), rwlock.New(users[2].Session, "crash"))
-			time.Sleep(2 * life)
-			require.ErrorIs(t, crashed.Err(), signalbox.ErrLost)
-			require.NoError(t, beside.Err())
-			require.Empty(t, writer)
-			released := time.Now()
-			require.NoError(t, beside.Unlock())
-			got := <-writer
-			require.NoError(t, got.err)
-			require.Less(t, got.at.Sub(released), 10*time.Millisecond, "no waiter waits for the dead one any more")
-			require.Greater(t, got.at.Sub(died), life*2/3)
-			require.NoError(t, got.lease.Unlock())
-			users[0].heal()
-			time.Sleep(45 * time.Second)
-		}
-	})
-}
-
-// P2, P7: a hold that readers of a session share is renewed for hours, each third of its life however many
-// share it, and continues while readers enter and leave.
+// P2, P7: a hold that readers of a session share is renewed for hours, each third of its life however many share it, and continues while
+// readers enter and leave.
 func TestASharedHoldIsRenewedForHours(t *testing.T) {
 	t.Parallel()
 	const life, readers = 30 * time.Second, 50
@@ -152,7 +69,7 @@ func TestASharedHoldIsRenewedForHours(t *testing.T) {
 		t := f.T
 		users, closeAll := f.queueUsers(t, 2, time.Millisecond)
 		defer closeAll()
-		lock := locktest.Reader().New(users[0].Session, "shared", signalbox.WithRenewedLease(life))
+		lock := locktest.Reader().New(users[0].Session, "a", signalbox.WithRenewedLease(life))
 		leases := make([]signalbox.Lease, readers)
 		for i := range leases {
 			leases[i] = atOnce(t, lock)
@@ -160,15 +77,11 @@ func TestASharedHoldIsRenewedForHours(t *testing.T) {
 		token := leases[0].Token()
 		renewals := f.counts(scripts.HoldsRenew)
 		for hour := range hours {
-			for range 3600 {
-				time.Sleep(time.Second)
-				require.NoError(t, leases[hour].Err())
-			}
-			// A reader leaves, the first or the last, another one enters, and the hold continues.
-			require.NoError(t, leases[hour].Unlock())
+			time.Sleep(time.Hour)
+			require.NoError(t, leases[hour].Unlock()) // which did not end meanwhile
 			leases[hour] = atOnce(t, lock)
 			require.Equal(t, token, leases[hour].Token(), "the same hold")
-			_, err := rwlock.New(users[1].Session, "shared").TryLock(t.Context())
+			_, err := rwlock.New(users[1].Session, "a").TryLock(t.Context())
 			require.ErrorIs(t, err, signalbox.ErrHeld)
 		}
 		due := int64(time.Duration(hours) * time.Hour / (life / 3))
@@ -177,8 +90,29 @@ func TestASharedHoldIsRenewedForHours(t *testing.T) {
 		for _, lease := range leases {
 			require.NoError(t, lease.Unlock())
 		}
-		writer := atOnce(t, rwlock.New(users[1].Session, "shared"))
-		require.Greater(t, writer.Token(), token)
-		require.NoError(t, writer.Unlock())
+		require.Greater(t, atOnce(t, rwlock.New(users[1].Session, "a")).Token(), token)
 	})
+}
+
+// No reader enters a hold that is lost: the server says so, or a renewal has said so before.
+func TestRWNoReaderEntersAHoldThatIsLost(t *testing.T) {
+	t.Parallel()
+	const life = 6 * time.Second
+	for _, after := range []time.Duration{25 * time.Millisecond, life} {
+		bubble(t, func(f *fixture) {
+			s, _, closeAll := f.session(f.T)
+			defer closeAll()
+			lock := locktest.Reader().New(s, "a", signalbox.WithRenewedLease(life))
+			lost := []signalbox.Lease{atOnce(f.T, lock), atOnce(f.T, lock)}
+			f.redis.FlushAll()
+			time.Sleep(after)
+			next := atOnce(f.T, lock)
+			require.Greater(f, next.Token(), lost[0].Token())
+			for _, lease := range lost {
+				<-lease.Done()
+				require.ErrorIs(f, lease.Unlock(), signalbox.ErrLost)
+			}
+			require.NoError(f, next.Unlock())
+		})
+	}
 }

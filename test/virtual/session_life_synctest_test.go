@@ -5,6 +5,7 @@ package virtual_test
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"net"
 	"testing"
 	"testing/synctest"
@@ -14,8 +15,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/election"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
+	"github.com/signalbox-go/signalbox/once"
 	"github.com/signalbox-go/signalbox/redlock"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
@@ -32,9 +35,8 @@ func (f *fixture) listening(s *signalbox.Session) int {
 // some seconds after its last release. Then the connection of the subscription is closed too.
 func TestSessionListensWhileItHoldsALock(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(f *fixture) {
-		s, _, closeAll := f.session(f.T)
-		defer closeAll()
+	bubbleOfUsers(t, func(f *fixture) {
+		s := f.user().Session
 		mu := reentrant.New(s, "a")
 		for range 2 {
 			lease := atOnce(f.T, mu)
@@ -61,11 +63,9 @@ func TestSessionListensWhileItHoldsALock(t *testing.T) {
 // lock of a session that polls.
 func TestSessionThatNeedsNoMessageDoesNotListen(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(f *fixture) {
-		s, _, closeAll := f.session(f.T)
-		defer closeAll()
-		polls, _, closePolls := f.session(f.T, signalbox.WithPolling())
-		defer closePolls()
+	bubbleOfUsers(t, func(f *fixture) {
+		s := f.user().Session
+		polls := f.user(signalbox.WithPolling()).Session
 		held := atOnce(f.T, reentrant.New(polls, "held"))
 		for range 100 {
 			lease := atOnce(f.T, reentrant.New(s, "a"))
@@ -81,9 +81,8 @@ func TestSessionThatNeedsNoMessageDoesNotListen(t *testing.T) {
 // P2: Close waits for a holder no longer than its lease lasts, and for one that is lost not at all.
 func TestCloseWaitsForNoLeaseThatIsLost(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(f *fixture) {
-		s, _, closeAll := f.session(f.T)
-		defer closeAll()
+	bubbleOfUsers(t, func(f *fixture) {
+		s := f.user().Session
 		lease := atOnce(f.T, reentrant.New(s, "a", signalbox.WithFixedLease(2*time.Second)))
 		ends := lease.Deadline()
 		require.NoError(f, s.Close(context.Background()))
@@ -104,9 +103,7 @@ func TestTimeLimitOfTheClientIsErrNoReply(t *testing.T) {
 				link := new(wire)
 				o := rueidis.ClientOption{
 					InitAddress: []string{"embedded"}, ForceSingleClient: true, AlwaysRESP2: true, DisableCache: true,
-					DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
-						return link.dial(f.redis)
-					},
+					DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return link.dial(f.redis) },
 				}
 				if tune != nil {
 					tune(&o)
@@ -146,5 +143,150 @@ func TestIdleNameIsKeptForTheTokenFloorByAQuorum(t *testing.T) {
 			}
 		}
 		require.GreaterOrEqual(r, kept, 2)
+	})
+}
+
+// A waiter that polls a server that stays silent reports the end of its own context, and no other.
+func TestWaiterReportsTheEndOfItsOwnContextAlone(t *testing.T) {
+	t.Parallel()
+	for _, kind := range locktest.Primitives() {
+		t.Run(kind.Name, func(t *testing.T) {
+			t.Parallel()
+			bubbleOfUsers(t, func(f *fixture) {
+				t := f.T
+				_, err := kind.New(f.user(quiet).Session, "a").Lock(t.Context())
+				require.NoError(t, err)
+				s, link := f.open(quiet)
+				ctx, cancel := context.WithCancelCause(t.Context())
+				ended := make(chan error, 1)
+				go func() {
+					_, err := kind.New(s, "a").Lock(ctx)
+					ended <- err
+				}()
+				time.Sleep(time.Second)
+				link.goSilent()
+				time.Sleep(8 * time.Second) // polls end by their time limits, and the connection is not given up yet
+				cancel(errCause)
+				err = <-ended
+				require.ErrorIs(t, err, context.Canceled)
+				require.ErrorIs(t, err, errCause)
+				require.NotErrorIs(t, err, context.DeadlineExceeded)
+				require.NotContains(t, err.Error(), "\n")
+			})
+		})
+	}
+}
+
+// P4: a call that was left behind while the client connected for it leaves no connection behind:
+// Close closes the client when that call has ended.
+func TestCloseWhileTheClientConnectsLeavesNoConnection(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(f *fixture) {
+		t := f.T
+		s, link := f.owned(quiet)
+		require.NoError(t, locked(t.Context(), s))
+		synctest.Wait()
+		link.latency.Store(int64(600 * time.Millisecond))
+		link.cut()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		require.ErrorIs(t, locked(ctx, s), context.DeadlineExceeded)
+		_ = s.Close(endedContext()) // within a second, whatever is left
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		require.Zero(t, f.redis.CurrentConnectionCount())
+	})
+}
+
+// locked locks and unlocks.
+func locked(ctx context.Context, s *signalbox.Session) error {
+	lease, err := reentrant.New(s, "a").Lock(ctx)
+	if err == nil {
+		err = lease.Unlock()
+	}
+	return err
+}
+
+// The first renewal of many locks does not go key by key although the session does not know yet whether one script may have
+// keys of several slots.
+func TestTheFirstRenewalOfManyLocksWaitsForTheProbe(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(f *fixture) {
+		t := f.T
+		c, link := f.client(t)
+		defer c.Close()
+		s := signalbox.NewSession(c)
+		defer func() { require.NoError(t, s.Close(t.Context())) }()
+		link.latency.Store(int64(2 * time.Millisecond))
+		leases := make([]signalbox.Lease, 300)
+		atTheSameTime(len(leases), func(i int) {
+			var err error
+			leases[i], err = reentrant.New(s, fmt.Sprint("many/", i), signalbox.WithRenewedLease(30*time.Second)).Lock(t.Context())
+			require.NoError(t, err)
+		})
+		before := f.scripts.Load()
+		time.Sleep(15 * time.Second) // each was renewed once
+		require.Less(t, f.scripts.Load()-before, int64(100), "300 keys, of which a script has up to 256")
+		for _, lease := range leases {
+			require.NoError(t, lease.Unlock())
+		}
+	})
+}
+
+// eachYoung runs a test with sessions and options that choose no first lease, and with those that choose 3 s.
+func eachYoung(t *testing.T, test func(f *fixture, s *signalbox.Session, link *wire, options []signalbox.LockOption, whole bool)) {
+	t.Helper()
+	short := []signalbox.LockOption{signalbox.WithFirstLease(3 * time.Second)}
+	for name, c := range map[string]struct{ defaults, options []signalbox.LockOption }{
+		"NotSet": {}, "Option": {nil, short}, "Default": {short, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubbleOfUsers(t, func(f *fixture) {
+				s, link := f.open(signalbox.WithDefaults(c.defaults...))
+				test(f, s, link, c.options, name == "NotSet")
+			})
+		})
+	}
+}
+
+// P2: a term has its whole lease from the start: an outage that begins with it and would end another young hold does not
+// end it, unless the caller chose a first lease.
+func TestAnOutageEndsNoYoungTerm(t *testing.T) {
+	t.Parallel()
+	eachYoung(t, func(f *fixture, s *signalbox.Session, link *wire, options []signalbox.LockOption, whole bool) {
+		term := leads(f, election.New(s, "a", options...))
+		link.goSilent()
+		time.Sleep(4 * time.Second)
+		link.heal()
+		time.Sleep(time.Minute)
+		if whole {
+			require.NoError(f, term.Err())
+			require.NoError(f, term.Resign())
+			return
+		}
+		require.ErrorIs(f, term.Err(), signalbox.ErrLost)
+		require.ErrorIs(f, term.Resign(), signalbox.ErrLost)
+	})
+}
+
+// P2: the function of a once has its whole lease from the start: an outage that begins with it and would end another young
+// hold does not let it run twice, unless the caller chose a first lease.
+func TestAnOutageEndsNoYoungRunOfOnce(t *testing.T) {
+	t.Parallel()
+	eachYoung(t, func(f *fixture, s *signalbox.Session, link *wire, options []signalbox.LockOption, whole bool) {
+		_, _, err := once.New(s, "a", options...).Do(f.Context(), func(ctx context.Context, _ signalbox.Lease) ([]byte, error) {
+			link.goSilent()
+			time.Sleep(10 * time.Second)
+			link.heal()
+			time.Sleep(time.Minute)
+			return nil, context.Cause(ctx)
+		})
+		if whole {
+			require.NoError(f, err)
+			return
+		}
+		require.ErrorIs(f, err, signalbox.ErrLost)
 	})
 }

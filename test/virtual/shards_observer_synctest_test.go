@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/inspect"
 	"github.com/signalbox-go/signalbox/shards"
 )
 
@@ -92,5 +93,108 @@ func TestObserverOfAMember(t *testing.T) {
 		require.ErrorIs(w, <-returned, context.Canceled)
 		time.Sleep(time.Second)
 		require.Equal(w, []string{"draining y left", "released y left", "member left"}, events.take())
+	})
+}
+
+// groupEntry returns the entry of the group "a", as Name and Names have it.
+func groupEntry(w *fixture, s *signalbox.Session) inspect.Entry {
+	w.Helper()
+	entries, err := inspect.Name(w.Context(), s, "a")
+	require.NoError(w, err)
+	require.Len(w, entries, 1)
+	for e, err := range inspect.Names(w.Context(), s, "a") {
+		require.NoError(w, err)
+		require.Equal(w, []any{entries[0].Kind, entries[0].HolderCount, entries[0].Unowned}, []any{e.Kind, e.HolderCount, e.Unowned})
+	}
+	return entries[0]
+}
+
+// The members of a group are listed with what they own, and what no member owns.
+func TestMembersOfAGroupAreListed(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(w *fixture) {
+		l, s := newShardLog(w), w.user().Session
+		began := time.Now()
+		a := l.member(shards.Count(8), shardDrain, shards.Value("10.0.0.7"))
+		time.Sleep(time.Second)
+		e := groupEntry(w, s)
+		require.Equal(w, []any{"a", inspect.Shards, 8, 8, 1}, []any{e.Name, e.Kind, e.Shards, e.Unowned, e.HolderCount})
+		require.WithinDuration(w, began, e.UnownedSince, 100*time.Millisecond, "no shard ever had an owner: since the first member joined")
+
+		b := l.member(shards.Count(8), time.Hour)
+		l.untilEven(8, a, b)
+		e = groupEntry(w, s)
+		require.Equal(w, []any{8, 0, 0, 2}, []any{e.Shards, e.Unowned, e.Draining, e.HolderCount})
+		require.Zero(w, e.UnownedSince)
+		of := map[string]inspect.Holder{e.Holders[0].Session: e.Holders[0], e.Holders[1].Session: e.Holders[1]}
+		require.Equal(w, []any{4, "10.0.0.7", false}, []any{of[a.ID()].Shards, of[a.ID()].Value, of[a.ID()].Leaving})
+		require.Equal(w, 4, of[b.ID()].Shards)
+		require.True(w, of[a.ID()].Until.After(time.Now()))
+
+		// b drains for an hour, and then nothing renews a.
+		b.cancel()
+		time.Sleep(2 * time.Second)
+		e = groupEntry(w, s)
+		require.Equal(w, 4, e.Draining)
+		require.WithinDuration(w, time.Now().Add(-2*time.Second), e.DrainingSince, 100*time.Millisecond)
+		killed := time.Now()
+		a.kill()
+		b.kill()
+		time.Sleep(20 * time.Second)
+		e = groupEntry(w, s)
+		require.Equal(w, []any{8, 8, 2}, []any{e.Shards, e.Unowned, e.HolderCount}, "no member is left that could take them")
+		require.True(w, killed.Before(e.UnownedSince) && e.UnownedSince.Before(time.Now()), e.UnownedSince)
+	})
+}
+
+// A member that is ended by force loses its shards as soon as it hears of it, and its process joins again.
+func TestAMemberThatIsEndedLosesItsShards(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(w *fixture) {
+		l, s := newShardLog(w), w.user().Session
+		a, b := l.member(shards.Count(40), shardDrain), l.member(shards.Count(40), shardDrain)
+		l.untilEven(40, a, b)
+		l.reset()
+		e := groupEntry(w, s)
+		for _, h := range e.Holders {
+			if h.Session == b.ID() {
+				e.Holders = []inspect.Holder{h}
+			}
+		}
+		require.NoError(w, inspect.BreakSeen(w.Context(), s, e))
+		time.Sleep(time.Millisecond)
+		e.Holders[0].Hold = "another"
+		require.ErrorIs(w, inspect.BreakSeen(w.Context(), s, e), signalbox.ErrHeld)
+		time.Sleep(time.Second)
+		moves, _ := l.reset()
+		require.Equal(w, 20, moves, "those of b, and none of a")
+		l.untilEven(40, a, b)
+		require.NoError(w, inspect.Break(w.Context(), s, "a", inspect.Shards))
+		l.untilEven(40, a, b)
+		l.requireSound()
+		require.ErrorIs(w, inspect.Break(w.Context(), s, "b"), signalbox.ErrNotHeld)
+	})
+}
+
+// A name that is a number is a name: its shard has no index, and its work can be finished.
+func TestNameThatIsANumberIsNoIndex(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(w *fixture) {
+		g := shards.New(w.user().Session, "a", shards.Names("7"))
+		ctx, cancel := context.WithCancel(w.Context())
+		defer cancel()
+		returned := make(chan error, 1)
+		go func() {
+			returned <- g.Run(ctx, func(_ context.Context, s shards.Shard) error {
+				require.Equal(w, []any{"7", -1, 0}, []any{s.Name(), s.Index(), s.Count()})
+				return shards.Finished
+			})
+		}()
+		time.Sleep(5 * time.Second)
+		view, err := g.View(w.Context())
+		require.NoError(w, err)
+		require.Empty(w, view.Names())
+		cancel()
+		require.ErrorIs(w, <-returned, context.Canceled)
 	})
 }

@@ -152,12 +152,10 @@ func TestASuspendedHostEndsWhatIsOver(t *testing.T) { //nolint:paralleltest // s
 // P2: a host that was suspended for less than a lease has left renews it at once, on a new connection if the old one was
 // forgotten meanwhile, and the lease lasts.
 func TestAShortSleepIsMadeUpForAtOnce(t *testing.T) { //nolint:paralleltest // sets the clock of the process
-	bubble(t, func(f *fixture) {
+	bubbleOfUsers(t, func(f *fixture) {
 		defer clock.Skew(0)
-		s, link, end := f.session(f.T)
-		defer end()
-		lease, err := reentrant.New(s, "a").Lock(f.Context())
-		require.NoError(f, err)
+		s, link := f.open()
+		lease := atOnce(f.T, reentrant.New(s, "a"))
 		time.Sleep(time.Minute)
 		asleep := time.Until(lease.Deadline()) - time.Second
 		link.forgetConnections()
@@ -177,10 +175,9 @@ func TestAShortSleepIsMadeUpForAtOnce(t *testing.T) { //nolint:paralleltest // s
 
 // A connection that works survives: a wall clock that was set forward seems to be a suspended host.
 func TestACallUnderWaySurvivesAWallClockSetForward(t *testing.T) { //nolint:paralleltest // sets the clock of the process
-	bubble(t, func(f *fixture) {
+	bubbleOfUsers(t, func(f *fixture) {
 		defer clock.Skew(0)
-		s, link, end := f.session(f.T)
-		defer end()
+		s, link := f.open()
 		held, err := reentrant.New(s, "held").Lock(f.Context())
 		require.NoError(f, err)
 		defer func() { _ = held.Unlock() }()
@@ -196,11 +193,8 @@ func TestACallUnderWaySurvivesAWallClockSetForward(t *testing.T) { //nolint:para
 
 // P7: what compares the clocks costs the server nothing, and no goroutine when nothing is held.
 func TestComparingTheClocksCostsTheServerNothing(t *testing.T) { //nolint:paralleltest // counts goroutines
-	bubble(t, func(f *fixture) {
-		s, _, end := f.session(f.T)
-		defer end()
-		lease, err := reentrant.New(s, "a", signalbox.WithFixedLease(time.Hour)).Lock(f.Context())
-		require.NoError(f, err)
+	bubbleOfUsers(t, func(f *fixture) {
+		lease := atOnce(f.T, reentrant.New(f.user().Session, "a", signalbox.WithFixedLease(time.Hour)))
 		time.Sleep(10 * time.Second) // it listens on its own channel by then
 		before := f.commands.Load()
 		time.Sleep(50 * time.Minute)

@@ -17,7 +17,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/election"
-	"github.com/signalbox-go/signalbox/once"
+	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
@@ -102,50 +102,13 @@ var strange = []string{
 	"ERR attempt to compare number with nil",
 }
 
-// P4, P5: a TryLock or a Campaign whose reply was lost in words that no server says leaves nothing behind.
-func TestStrangeWordsLeaveNothingBehind(t *testing.T) {
-	t.Parallel()
-	for _, words := range strange {
-		bubble(t, func(f *fixture) {
-			s, _, end := f.session(f.T, quiet)
-			defer end()
-			lease, err := reentrant.New(s, "warm").TryLock(f.Context())
-			require.NoError(f, err)
-			require.NoError(f, lease.Unlock())
-			proxy := f.scriptReplies(true)
-			for name, try := range map[string]func(lock string) error{
-				"TryLock": func(lock string) error { return no(reentrant.New(s, lock).TryLock(f.Context())) },
-				"Kept": func(lock string) error {
-					return no(reentrant.New(s, lock, signalbox.WithFixedLease(time.Hour)).TryLock(f.Context()))
-				},
-			} {
-				proxy.say(words, 1)
-				require.ErrorContains(f, try(name), strings.TrimPrefix(words, "ERR "))
-				time.Sleep(50 * time.Millisecond)
-				synctest.Wait()
-				require.Zero(f, f.left(name), "%s: %s", name, words)
-			}
-			proxy.say(words, 1)
-			term, err := election.New(s, "e").Campaign(f.Context())
-			require.NoError(f, err, "it is sent again")
-			require.NoError(f, term.Resign())
-			time.Sleep(10 * time.Second)
-			requireIdle(f.T, s)
-		})
-	}
-}
-
 // P10: waiters, candidates and Lockers continue while a proxy says for three seconds what no server says.
 func TestWaitersContinueThroughStrangeWords(t *testing.T) {
 	t.Parallel()
 	for _, words := range strange {
-		bubble(t, func(f *fixture) {
-			a, _, endA := f.session(f.T, quiet)
-			defer endA()
-			b, _, endB := f.session(f.T, quiet)
-			defer endB()
-			held, err := reentrant.New(a, "busy").Lock(f.Context())
-			require.NoError(f, err)
+		bubbleOfUsers(t, func(f *fixture) {
+			b := f.user(quiet).Session
+			held := atOnce(f.T, reentrant.New(f.user(quiet).Session, "busy"))
 			ctx, cancel := context.WithCancel(f.Context())
 			ended := make(chan error, 3)
 			go func() { ended <- no(reentrant.New(b, "busy").Lock(ctx)) }()
@@ -163,7 +126,7 @@ func TestWaitersContinueThroughStrangeWords(t *testing.T) {
 			proxy.say(words, -1)
 			go func() {
 				k := reentrant.New(b, "locker").Locker(ctx)
-				ended <- panics(k.Lock)
+				ended <- locktest.PanicOf(k.Lock)
 			}()
 			time.Sleep(3 * time.Second)
 			synctest.Wait()
@@ -177,34 +140,6 @@ func TestWaitersContinueThroughStrangeWords(t *testing.T) {
 			require.Empty(f, ended)
 			cancel()
 			require.ErrorIs(f, <-ended, context.Canceled)
-		})
-	}
-}
-
-// P5: the store of an outcome is repeated after words that no server says, whether it was executed or not.
-func TestAFunctionRunsOnceWhateverAProxySays(t *testing.T) {
-	t.Parallel()
-	for _, executed := range []bool{false, true} {
-		bubble(t, func(f *fixture) {
-			s, _, end := f.session(f.T, quiet)
-			defer end()
-			proxy, runs := f.scriptReplies(executed), 0
-			do := func() (string, error) {
-				value, _, err := once.New(s, "charge").Do(f.Context(), func(context.Context, signalbox.Lease) ([]byte, error) {
-					runs++
-					proxy.say(strange[0], -1)
-					time.AfterFunc(200*time.Millisecond, func() { proxy.say("", 0) })
-					return []byte("done"), nil
-				})
-				return string(value), err
-			}
-			for range 2 {
-				value, err := do()
-				require.NoError(f, err)
-				require.Equal(f, "done", value)
-				time.Sleep(time.Second)
-			}
-			require.Equal(f, 1, runs)
 		})
 	}
 }
@@ -237,9 +172,8 @@ func TestHowOftenACallIsSentThatIsAlwaysRefused(t *testing.T) {
 	for words, c := range lastingWords {
 		t.Run(words, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(f *fixture) {
-				s, _, end := f.session(f.T, quiet)
-				defer end()
+			bubbleOfUsers(t, func(f *fixture) {
+				s := f.user(quiet).Session
 				require.NoError(f, no(reentrant.New(s, "before").TryLock(f.Context())))
 				time.Sleep(time.Minute)
 				server := f.scriptReplies(false)
@@ -269,8 +203,7 @@ func TestHowOftenACallIsSentThatIsAlwaysRefused(t *testing.T) {
 				}
 				require.Zero(f, sent(time.Minute), "no undo of a call that did nothing")
 
-				holder, _, end := f.session(f.T, quiet)
-				defer end()
+				holder := f.user(quiet).Session
 				server.say("", 0)
 				server.about = ""
 				unlocked, err := reentrant.New(holder, "unlocked").Lock(f.Context())
