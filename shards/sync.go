@@ -106,12 +106,18 @@ func (ms *membership) syncPage() error {
 	return err
 }
 
-// restoreSet sets the set again that the server has lost. The next poll says whether it is there.
+// restoreSet sets the set again that the server has lost. The next poll says whether it is there. What the server calls wrong is given up.
 func (ms *membership) restoreSet() error {
-	g, known := ms.member.group, ms.poller.lostSet
+	m, known := ms.member, ms.poller.lostSet
 	ms.poller.lostSet = ""
-	g.base.LogFailed(errLostWrites)
-	_, _, err := ms.send(g.publishing(scripts.ShardsResize, known, g.notAfter()))
+	m.group.base.LogFailed(errLostWrites)
+	_, _, err := ms.send(m.group.publishing(scripts.ShardsResize, known, m.group.notAfter()))
+	if err != nil && isWrong(err) {
+		m.group.base.LogFailed(fmt.Errorf("the server calls the set wrong that it had lost: %w", err))
+		m.mu.Lock()
+		m.mu.desired.known, err = "", nil // the next poll says what counts
+		m.mu.Unlock()
+	}
 	return err
 }
 

@@ -178,6 +178,32 @@ func TestALaterResizeThanTheOneThatTheServerLost(t *testing.T) {
 	})
 }
 
+// What the server calls wrong is not sent for ever: a set that a failover has lost is said once by each member.
+func TestALostSetThatIsCalledWrongIsGivenUp(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(w *fixture) {
+		l := newShardLog(w)
+		a, b := l.member(shards.Count(8), shardDrain), l.member(shards.Count(8), shardDrain)
+		l.untilEven(8, a, b)
+		kept := backupOf(w.T, w.redis)
+		require.NoError(w, a.group.Resize(w.Context(), 12))
+		l.untilEven(12, a, b)
+		var calls atomic.Int64
+		w.refusesScripts(func(command string, args []string) string {
+			if !runs(scripts.ShardsResize, command, args) {
+				return ""
+			}
+			calls.Add(1)
+			return "ERR bad argument script: 0a1b, on @user_script:12."
+		})
+		kept.restore(w.T, w.redis)
+		time.Sleep(time.Minute)
+		require.EqualValues(w, 2, calls.Load())
+		l.untilEven(8, a, b)
+		require.Empty(w, l.ownedTwice())
+	})
+}
+
 // A member that owns another number of shards than the server says, here since DrainLimit ended a drain, reads all of them again once,
 // in pages, and loses none.
 func TestADifferenceCostsOneList(t *testing.T) {
