@@ -51,6 +51,7 @@ func (w *World) onBadWires(k Kind, seed uint64, lasts time.Duration) {
 	for _, p := range processes {
 		w.Free(p, "a")
 	}
+	time.Sleep(4 * time.Second) // a redlock is released when most servers say so
 	w.LeavesNothing(processes[0], "a")
 }
 
