@@ -65,10 +65,12 @@ func TestSoakProcessesAreKilledAndStopped(t *testing.T) { //nolint:paralleltest 
 }
 
 func TestSoakOnBadWires(t *testing.T) { //nolint:paralleltest // has the machine to itself
+	kinds := Kinds()
 	for more := locktest.Soak(t); more(); {
 		seed := rand.Uint64()
-		for _, k := range Kinds() {
-			if k.Fits == nil {
+		for _, i := range rand.Perm(len(kinds)) {
+			k := kinds[i]
+			if k.Fits == nil && more() {
 				t.Run(fmt.Sprint(k.Name, "/", seed), func(t *testing.T) {
 					inWorld(t, virtual, max(k.Servers, 1), func(w *World) { w.onBadWires(k, seed, 5*time.Minute) })
 				})
