@@ -5,10 +5,10 @@
 //
 // # Usage
 //
-//	go run . [-short] [-works uncontended,handoff] [-impl signalbox,limit] >result.md
-//	go run . -into ../docs/benchmarks.md <result.md
+//	go run . [-short] [-works uncontended,handoff] [-impl signalbox,limit] >run.txt
+//	go run . -into results.txt <run.txt
 //
-// README.md says what each column means, and what the figures do not say.
+// results.txt says what each column means, and docs/benchmarks.md what the figures do not say.
 //
 // # Guarantees
 //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package chart draws the picture of the README from tables of docs/benchmarks.md.
+// Package chart draws the picture of the README from tables of bench/results.txt.
 package chart
 
 import (

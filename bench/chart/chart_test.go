@@ -20,7 +20,7 @@ const picture = "../../docs/numbers.svg"
 // The picture shows the figures of the page.
 func TestThePictureIsThatOfTheTable(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/benchmarks.md")
+	page, err := os.ReadFile("../results.txt")
 	require.NoError(t, err)
 	got, err := chart.Draw(string(page))
 	require.NoError(t, err)
