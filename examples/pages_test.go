@@ -84,19 +84,3 @@ func TestURLsOfTheSetUpPageAreValid(t *testing.T) {
 		assert.NoError(t, err, u)
 	}
 }
-
-// The page lists the parameters that the documentation of signalbox.Dial lists.
-func TestSetUpPageListsEveryParameter(t *testing.T) {
-	t.Parallel()
-	page, err := os.ReadFile("../docs/how-to/set-up.md")
-	require.NoError(t, err)
-	source, err := os.ReadFile("../dial.go")
-	require.NoError(t, err)
-	listed := regexp.MustCompile(`(?m)^//\t(\w+(?:, \w+)*) {2,}\S`).FindAllStringSubmatch(string(source), -1)
-	require.GreaterOrEqual(t, len(listed), 15)
-	for _, row := range listed {
-		for name := range strings.SplitSeq(row[1], ", ") {
-			assert.Contains(t, string(page), "`"+name+"`")
-		}
-	}
-}
