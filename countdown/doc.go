@@ -55,5 +55,5 @@
 // In a layout of other clients (signalbox.WithLayout) it shares their key, which may have neither ids nor
 // rounds. The package of the layout says what that means for calls.
 //
-// docs/internals/countdown.md has the states, failures and key, and more on layouts of others.
+// docs/internals/failures.md has the states of a round.
 package countdown

@@ -59,5 +59,5 @@
 //
 // The lock is fair.New(session, name): Waiters lists the candidates, and ForceUnlock ends a term.
 //
-// docs/election.md has the failures.
+// docs/internals/failures.md has the failures.
 package election

@@ -47,5 +47,5 @@
 // the order. A lock of package reentrant with that layout excludes this one, but does not use its queue, so it
 // may overtake. The package of the layout says what else differs.
 //
-// docs/internals/reentrant.md has the failures, the keys and all costs.
+// docs/internals/failures.md has the failures.
 package fair

@@ -56,5 +56,5 @@
 //	a member that is held by another process      1 round trip more
 //	entering again                                0
 //
-// A multilock has no keys of its own. docs/internals/multilock.md has the states and the failures.
+// A multilock has no keys of its own. docs/internals/failures.md has the failures.
 package multilock

@@ -61,5 +61,5 @@
 // lets another caller run it. A caller that holds that lock, or a reentrant one of that name, waits for
 // itself.
 //
-// docs/internals/once.md has the failures and the keys.
+// docs/internals/failures.md has the failures.
 package once

@@ -10,8 +10,9 @@
 //	}
 //	defer lease.Unlock()
 //
-// Pass a session for every server, also for one that is unreachable:
-// majorities of different sets of servers do not exclude each other.
+// Pass a session for every server, also for one that is unreachable: majorities of different sets of
+// servers do not exclude each other. For a server that is away signalbox.Dial fails, but
+// rueidis.NewClient with ForceSingleClient returns a client beside its error.
 //
 // # Guarantees
 //
@@ -61,5 +62,5 @@
 //
 // The first Lock over new servers takes one lease.
 //
-// docs/internals/redlock.md has the failures.
+// docs/internals/failures.md has the failures.
 package redlock

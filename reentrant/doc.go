@@ -62,5 +62,5 @@
 // In a layout of other clients (signalbox.WithLayout) it shares their keys, and processes have no order:
 // waiters try again. The package of the layout says what else differs.
 //
-// docs/internals/reentrant.md has the failures, the keys and all costs.
+// docs/internals/failures.md has the failures.
 package reentrant

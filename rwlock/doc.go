@@ -62,5 +62,5 @@
 // then: a writer waits until there is no reader, and may starve. The package of the layout says what else
 // differs.
 //
-// docs/internals/rwlock.md has the states, the failures and the keys.
+// docs/internals/failures.md has the failures.
 package rwlock

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// header is what a script says of itself; README.md has the grammar.
+// header is what a script says of itself. The expressions below are its grammar.
 type header struct {
 	title   string // the first line
 	purpose string

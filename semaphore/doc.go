@@ -56,5 +56,5 @@
 // semaphore without owners. Guarantees 2 and 3 do not hold then, and tokens rise unless the
 // server's clock is set back. The package of the layout says what else differs.
 //
-// docs/internals/semaphore.md has the failures, the keys and all costs.
+// docs/internals/failures.md has the failures.
 package semaphore

@@ -46,7 +46,7 @@ func ExactCapacity() signalbox.LockOption {
 }
 
 // Plain makes a semaphore without owners, in a layout of others that has one: a number of free permits, whose
-// other users have neither ids nor leases. docs/internals/semaphore.md says what differs. In any other
+// other users have neither ids nor leases. docs/redisson-protocol.md says what differs. In any other
 // layout it is ErrBadOption.
 func Plain() signalbox.LockOption {
 	return session.Option(session.Plain, nil, func(l *session.LockSettings) { l.Plain = true })

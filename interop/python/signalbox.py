@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client of signalbox's default lock, written from scripts/README.md alone.
+"""A client of signalbox's default lock, by scripts/README.md and the headers of the scripts.
 
     async with Session("127.0.0.1", 6379, "folder/of/scripts") as session:
         async with session.lock("order/42", timeout=10) as hold:

@@ -13,8 +13,8 @@
 // starting Java takes seconds. A client that dies is cut off at a proxy; two tests kill and stop a process
 // of their own.
 //
-// A client in Python of the default lock (interop/python) was written from scripts/README.md alone. Its
-// processes share locks with processes in Go, which shows that the page is enough.
+// A client in Python of the default lock (interop/python) needs no more than scripts/README.md
+// and the headers of its scripts. Its processes share locks with processes in Go.
 //
 // The tests need what make interop builds and installs, and are skipped without it, unless
 // SIGNALBOX_INTEROP is "required".

@@ -43,16 +43,6 @@ func users(t *testing.T) [][]string {
 	return rights
 }
 
-// The line of the page for beginners is that of one server, whose rights are enough.
-func TestTheRightsOfSetUpAreThoseOfOneServer(t *testing.T) {
-	t.Parallel()
-	text, err := os.ReadFile("../../docs/how-to/set-up.md")
-	require.NoError(t, err)
-	lines := regexp.MustCompile(`(?m)^ACL SETUSER shop on >password (.*)$`).FindAllStringSubmatch(string(text), -1)
-	require.Len(t, lines, 1)
-	require.Equal(t, users(t)[oneServer], strings.Fields(strings.ReplaceAll(lines[0][1], "shop:*", "sb:*")))
-}
-
 // commands returns what the scripts call, in upper case.
 func commands(t *testing.T) []string {
 	t.Helper()
