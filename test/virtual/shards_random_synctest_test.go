@@ -214,7 +214,7 @@ func TestShardsUnderRandomEvents(t *testing.T) {
 		counts.require(t)
 		return
 	}
-	for seed := range uint64(redistest.Rounds(3, 14)) {
+	for seed := range uint64(redistest.Rounds(2, 14)) {
 		playShards(t, drawShards(seed, verbs), counts)
 	}
 	if !redistest.Quick() {
