@@ -72,7 +72,11 @@ func (g *randomGroup) requireCause(r *shardRun) {
 	g.state.Lock()
 	defer g.state.Unlock()
 	m := g.state.all[r.member]
-	isYoung := m.born.IsZero() || m.faulty.Sub(m.born) < shards.DefaultLease
+	whole := m.faulty // until then its lease grew
+	if refused := g.state.refuses; refused[0].Before(whole) && whole.Before(refused[1]) {
+		whole = refused[0]
+	}
+	isYoung := m.born.IsZero() || whole.Sub(m.born) < shards.DefaultLease
 	wasCut := m.faults > 0 || time.Since(m.faultAt) < shards.DefaultLease
 	if g.state.lostAt.Before(time.Now().Add(-shards.DefaultLease)) && !(wasCut && (isYoung || time.Since(m.faulty) >= 8*time.Second)) {
 		g.violatedLocked("the lease of shard %s was lost, and the member had faults since %v, %v ago", r.shard.Name(), m.faulty.Format("15:04:05.000"), time.Since(m.faulty))

@@ -86,6 +86,7 @@ type randomGroup struct {
 		isSetting bool                  // such a call is under way
 		poison    map[string]int        // how many owners of a shard are still to die
 		isFull    int                   // how many faults of the server are not over
+		refuses   [2]time.Time          // when the last one began, and when members have polled after it
 		upsetAt   time.Time             // the last time that something happened by which shards may be without an owner for longer
 		lostAt    time.Time             // the last time that the server lost data, or its clock was set
 		olderAt   time.Time             // the last time that it had older data again
@@ -377,6 +378,7 @@ func (g *randomGroup) serverFault(lasts time.Duration, set func(bool)) string {
 		return "nothing"
 	}
 	g.state.isFull++
+	g.state.refuses = [2]time.Time{time.Now(), time.Now().Add(lasts + 3*time.Second)}
 	set(true)
 	time.AfterFunc(lasts, func() {
 		set(false)
