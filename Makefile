@@ -173,7 +173,7 @@ soak: redis ## the long-running tests, each for SOAK
 	.ci/soak $(SOAK)
 
 .PHONY: model
-model: ## the models of docs/queue.md, docs/engine.md and shards, by spin; MODELFLAGS=-short leaves the long runs out
+model: ## the models of docs/engine.md and shards, by spin; MODELFLAGS=-short leaves the long runs out
 	.ci/model $(MODELFLAGS)
 
 .PHONY: tidy

@@ -8,7 +8,7 @@
 // A queue is a sorted set of tickets, one for each attempt to acquire the lock, scored by the server's time
 // when it arrived. The script that ends a hold grants the lock to the first ticket whose session is alive, and
 // publishes that: one script and one message lie between a release and the next holder. The steps are scripts
-// (Protocol); docs/queue.md explains the protocol, and the reason for each rule.
+// (Protocol); docs/engine.md says how they run, and the reason for each rule.
 //
 // A Registry has the queues of one kind of lock in one session. A Queue has the attempts of the session for one lock.
 // An Attempt is one hold id: the request, the ticket, and the hold.

@@ -183,7 +183,7 @@ func TestRequeue_HoldIsLost_IsReported(t *testing.T) {
 	}
 }
 
-// T6: the tokens of the next hold come after the last one used, and need not come after the whole block.
+// The tokens of the next hold come after the last one used, and need not come after the whole block.
 func TestRequeue_BringsTheFloor(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

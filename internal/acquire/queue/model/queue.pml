@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/* The queue on the server in which fair locks wait, as docs/queue.md describes it. The file runs beside this one lists the checks;
+/* The queue on the server in which fair locks wait, as docs/engine.md describes it. The file runs beside this one lists the checks;
  * `make model` runs them.
  *
  * One lock, one server, a few waiters. A step is a step of the library, of a script, or of the network: any message may be late,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/* The queue of locks with several holders at once, as docs/queue.md describes it: a weighted semaphore, and with -DRW=1 a read-write
+/* The queue of locks with several holders at once, as docs/engine.md describes it: a weighted semaphore, and with -DRW=1 a read-write
  * lock, which is a semaphore whose writers want all of its capacity. Read queue.pml first: time, messages, waiters, and the rules for
  * each grant by itself, are the same, and are not repeated here.
  *
