@@ -8,5 +8,5 @@
 //	signalbox ls, who, watch, serve               # show which names are in use
 //	signalbox doctor                              # whether the server suits locks
 //
-// README.md says what run promises, what it does not, and which exit codes there are.
+// README.md says what run promises and what it does not.
 package main

@@ -24,7 +24,7 @@ var differs = regexp.MustCompile(`\d{4}-\d\d-\d\dT[\d:]+Z|[^\s"]+:\d+\b|token \d
 // The session in the README is what the command prints.
 func TestTheRecordingOfTheREADMEIsTrue(t *testing.T) {
 	t.Parallel()
-	readme, err := os.ReadFile("../../README.md")
+	readme, err := os.ReadFile("README.md")
 	require.NoError(t, err)
 	_, rest, _ := strings.Cut(string(readme), "```\n$ signalbox ")
 	recording, _, _ := strings.Cut("$ signalbox "+rest, "```")
