@@ -60,6 +60,7 @@ func TestContextsEndWithTheTerm(t *testing.T) {
 	parent, cancel := context.WithCancel(t.Context())
 	one, other := term.Bind(t.Context()), term.Bind(parent)
 	require.NoError(t, one.Err())
+	require.Equal(t, one.Done(), term.Bind(context.WithValue(t.Context(), term, 1)).Done(), "bound for each piece of work, a term of days keeps nothing for those that are over")
 	cancel()
 	require.ErrorIs(t, other.Err(), context.Canceled)
 	require.Equal(t, context.Canceled, context.Cause(other))

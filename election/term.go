@@ -62,7 +62,8 @@ func (t Term) Deadline() time.Time {
 // context.Cause says why it ended: ErrReleased or ErrLost. Its Err compares the clock itself. If ctx
 // is nil, the context has ended with ErrBadOption as its cause.
 //
-// It needs no cancel. What it costs is freed when the term or ctx ends.
+// It needs no cancel. Contexts that are bound to one term and have the same parent share their
+// state, which goes when the term or that parent ends. So bind as often as you like.
 func (t Term) Bind(ctx context.Context) context.Context {
 	if t.term == nil || ctx == nil {
 		return signalbox.Lease{}.Bind(ctx)
@@ -108,6 +109,7 @@ type term struct {
 	hold     string                  // what the server calls the hold
 	root     context.Context         //nolint:containedctx // ends with the term, and with the lease
 	cancel   context.CancelCauseFunc // ends root
+	bonds    hold.Bonds              // the contexts that end with root
 	timer    timers.Timer            // the end of the term, or the next write of the value
 
 	mu struct {
@@ -243,31 +245,4 @@ func (t *term) named(err error) error { return t.election.base.Named("", err) }
 func (t *term) explain(op string, err error) error { return t.election.base.Explain(op, err) }
 
 // bind returns a child of ctx that ends with the term.
-func (t *term) bind(ctx context.Context) context.Context {
-	child, cancel := context.WithCancelCause(ctx)
-	if err := t.err(); err != nil {
-		cancel(err)
-	}
-	// No goroutine: the root calls back when it ends. If ctx ends first, the root forgets the child.
-	forget := context.AfterFunc(t.root, func() { cancel(context.Cause(t.root)) })
-	context.AfterFunc(child, func() { forget() })
-	return &termContext{child, t, cancel}
-}
-
-// termContext is a context that ends with a term. Its Err compares the clock.
-type termContext struct {
-	context.Context //nolint:containedctx // a context that wraps one
-
-	term   *term
-	cancel context.CancelCauseFunc
-}
-
-// Err implements context.Context.
-func (c *termContext) Err() error {
-	if c.Context.Err() == nil {
-		if err := c.term.err(); err != nil {
-			c.cancel(err)
-		}
-	}
-	return c.Context.Err()
-}
+func (t *term) bind(ctx context.Context) context.Context { return t.bonds.Bind(ctx, t.root, t.err) }

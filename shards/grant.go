@@ -9,6 +9,7 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -21,7 +22,7 @@ import (
 //	   +-- asked, lost, or unread: no function has begun, so it is released at once --+
 //
 // The fields down to cancel are assigned when the grant is made, and only read after that. The lock of the Member
-// guards the fields from state on.
+// guards the fields from state on, and bonds have one of their own.
 type grant struct {
 	membership *membership
 	name       string
@@ -31,6 +32,7 @@ type grant struct {
 	losses     int
 	root       context.Context         //nolint:containedctx // ends when the work must stop; a child of the membership's
 	cancel     context.CancelCauseFunc // ends root
+	bonds      hold.Bonds              // the contexts that end with root
 
 	state   grantState
 	version string     // the version of the last news of the shard; "" if the server is to list it again
@@ -79,36 +81,6 @@ func (g *grant) err() error {
 		}
 	}
 	return context.Cause(g.root)
-}
-
-// bind returns a child of ctx that ends with g.
-func (g *grant) bind(ctx context.Context) context.Context {
-	child, cancel := context.WithCancelCause(ctx)
-	if err := g.err(); err != nil {
-		cancel(err)
-	}
-	// No goroutine: the root calls back when it ends. If ctx ends first, the root forgets the child.
-	forget := context.AfterFunc(g.root, func() { cancel(context.Cause(g.root)) })
-	context.AfterFunc(child, func() { forget() })
-	return &boundContext{child, g, cancel}
-}
-
-// boundContext is a context that ends with a grant. Its Err compares the clock.
-type boundContext struct {
-	context.Context //nolint:containedctx // a context that wraps one
-
-	grant  *grant
-	cancel context.CancelCauseFunc
-}
-
-// Err implements context.Context.
-func (c *boundContext) Err() error {
-	if c.Context.Err() == nil {
-		if err := c.grant.err(); err != nil {
-			c.cancel(err)
-		}
-	}
-	return c.Context.Err()
 }
 
 // release ends g here, and lets the poller of its membership release it at the server.

@@ -99,7 +99,7 @@ func (g *grant) serve(ctx context.Context, work func(context.Context, Shard) err
 		}
 	}()
 	base := &g.membership.member.group.base
-	bound := g.bind(ctx)
+	bound := g.bonds.Bind(ctx, g.root, g.err)
 	for fails := 0; bound.Err() == nil; {
 		err := work(bound, Shard{g})
 		var away *elsewhereError

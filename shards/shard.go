@@ -100,12 +100,13 @@ func (s Shard) Deadline() time.Time {
 // Bind returns a child of ctx that also ends when Err returns an error, with that as its context.Cause. Its Err
 // compares the clock itself. If ctx is nil, the context has ended with ErrBadOption as its cause.
 //
-// It needs no cancel. What it costs is freed when the ownership or ctx ends.
+// It needs no cancel. Contexts that are bound to one ownership and have the same parent share their state, which goes when the ownership
+// or that parent ends. So bind as often as you like.
 func (s Shard) Bind(ctx context.Context) context.Context {
 	if s.grant == nil || ctx == nil {
 		return signalbox.Lease{}.Bind(ctx)
 	}
-	return s.grant.bind(ctx)
+	return s.grant.bonds.Bind(ctx, s.grant.root, s.grant.err)
 }
 
 // Release gives the shard to the next owner. Call it when the work has stopped, also if the lease was lost; Run

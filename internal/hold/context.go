@@ -9,20 +9,34 @@ import (
 // carriedKey asks a context for the leases it carries.
 type carriedKey struct{}
 
-// boundContext is a child of the context inside that also ends with a bond. Its Err compares the
-// clock. It is never registered anywhere itself: the bond is.
+// bonded is a child of the context inside that also ends with a bond. It is never registered anywhere
+// itself: the bond is.
 //
 // Its Done and Value lead to the bond, so that package context attaches children to the bond
 // directly and starts no goroutine for them.
-type boundContext struct {
+type bonded struct {
 	context.Context //nolint:containedctx // a context that wraps one
 
-	lease Lease
-	bond  *bond
+	bond *bond
 }
 
 // Done implements context.Context.
-func (c *boundContext) Done() <-chan struct{} { return c.bond.Done() }
+func (c *bonded) Done() <-chan struct{} { return c.bond.Done() }
+
+// Value implements context.Context.
+func (c *bonded) Value(key any) any {
+	if key == cancelKey {
+		return c.bond.Value(key)
+	}
+	return c.Context.Value(key)
+}
+
+// boundContext is a context that ends with a lease. Its Err compares the clock.
+type boundContext struct {
+	bonded
+
+	lease Lease
+}
 
 // Err compares the clock before it returns. If that shows that the lease is over, Err ends the
 // lease and this context.
@@ -36,14 +50,6 @@ func (c *boundContext) Err() error {
 		c.bond.cancel(err)
 	}
 	return c.bond.Err()
-}
-
-// Value implements context.Context.
-func (c *boundContext) Value(key any) any {
-	if key == cancelKey {
-		return c.bond.Value(key)
-	}
-	return c.Context.Value(key)
 }
 
 // cancelKey is the key by which package context finds the context to attach children to, and the

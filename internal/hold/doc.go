@@ -12,7 +12,7 @@
 //  4. The hold's Owner is notified exactly once of how a tenure ended: by OnRelease when the last entry
 //     was released, or by OnLost when the term ended under it. HandOver begins a new tenure.
 //  5. Bound contexts cost one registration for each entry and parent that can end, however many
-//     contexts are bound. It goes when either ends.
+//     contexts are bound. It goes when either ends. So do those of Bonds, which end with something else.
 //  6. Losing a hold ends its Done channels on the goroutine that finds it lost, and its contexts on
 //     one of their own, so that other holds need not wait for them. After that the Owner is notified.
 //

@@ -94,9 +94,9 @@ func notNil(ctx context.Context) context.Context {
 
 func (l Lease) bind(ctx context.Context) boundContext {
 	if l.hold == nil {
-		return boundContext{ctx, l, newBond(ctx).ended(errs.ErrNotHeld)}
+		return boundContext{bonded{ctx, newBond(ctx).ended(errs.ErrNotHeld)}, l}
 	}
-	return boundContext{ctx, l, l.hold.bind(ctx, l.entry)}
+	return boundContext{bonded{ctx, l.hold.bind(ctx, l.entry)}, l}
 }
 
 // Carried returns the lease of the lock (scope, key) that ctx carries, and whether it
