@@ -26,15 +26,17 @@ type table struct {
 	ahead                          time.Duration // by how much stamps of rows are ahead of the server's clock
 	missing                        int           // how many names the server has lost
 	whole                          bool          // the last reply said that there is no more
+	free, draining                 int           // how many of rows have no owner, and how many were asked for
+	changed                        bool          // something has changed since the last view
 }
 
 func newTable() *table {
-	return &table{version: noStamp, began: noStamp, membersVersion: noStamp, rows: make(map[string]row)}
+	return &table{version: noStamp, began: noStamp, membersVersion: noStamp, rows: make(map[string]row), changed: true}
 }
 
 // apply adds what a reply to look says, and reports whether there is more. If the server begins anew, what was known is forgotten.
-// So it is if the set has another number of names than there are rows: the server has lost writes, as in a failover, and with them
-// a name. Rows of a name that remains change again, since its owner knows better.
+// So it is if the server counts other shards than there are rows: it has lost writes, as in a failover. Rows whose owners know better
+// than the server change again, but not one that was lost before its owner had heard of it.
 func (t *table) apply(reply *wire.Reply) (more bool, err error) {
 	const anew = 2
 	switch {
@@ -44,7 +46,7 @@ func (t *table) apply(reply *wire.Reply) (more bool, err error) {
 	case reply.Len() < viewSize || len(reply.Text(2)) != stampSize || len(reply.Text(12)) < 2*stampSize || len(reply.Text(12))%(2*stampSize) != 0:
 		return false, wire.ErrUnreadable
 	case reply.Int(0) == anew:
-		t.rows = make(map[string]row)
+		t.rows, t.free, t.draining, t.changed = make(map[string]row), 0, 0, true
 	}
 	for text := reply.Text(10); text != ""; {
 		var name string
@@ -52,11 +54,7 @@ func (t *table) apply(reply *wire.Reply) (more bool, err error) {
 		if name, r, text, err = readRow(text); err != nil {
 			return false, err
 		}
-		if r.state == stateGone {
-			delete(t.rows, name)
-		} else {
-			t.rows[name] = r
-		}
+		t.put(name, r)
 	}
 	if version := reply.Text(9); version != t.membersVersion {
 		members, err := reply.Part(11)
@@ -66,22 +64,52 @@ func (t *table) apply(reply *wire.Reply) (more bool, err error) {
 		if err = t.readMembers(&members); err != nil {
 			return false, err
 		}
-		t.membersVersion = version
+		t.membersVersion, t.changed = version, true
 	}
 	t.version, t.began, t.at = reply.Text(2), reply.Text(4), reply.Stamp(1)
+	t.changed = t.changed || t.count != int(reply.Int(5))
 	t.count, t.named = int(reply.Int(5)), reply.Int(6) == 1
 	t.unowned, t.moving = int(reply.Int(7)), int(reply.Int(8))
 	rest := reply.Text(12)
 	ahead, _ := strconv.ParseInt(rest[:stampSize], 10, 64)
 	t.ahead = time.Duration(ahead) * time.Microsecond
 	t.missing, _ = strconv.Atoi(rest[stampSize : 2*stampSize])
+	t.changed = t.changed || t.ended != rest[2*stampSize:]
 	t.ended = rest[2*stampSize:]
 	was := t.whole
 	t.whole = reply.Int(3) != 1
-	if was && t.whole && t.named && len(t.rows) != t.count {
+	if was && t.whole && !t.isComplete() {
 		*t = *newTable()
 	}
 	return !t.whole, nil
+}
+
+// put sets the row of a shard.
+func (t *table) put(name string, r row) {
+	t.tally(t.rows[name].state, -1)
+	t.tally(r.state, 1)
+	t.changed = true
+	if r.state == stateGone {
+		delete(t.rows, name)
+	} else {
+		t.rows[name] = r
+	}
+}
+
+// tally counts a row of that state, or one less.
+func (t *table) tally(state byte, by int) {
+	switch state {
+	case stateFree, stateWaits:
+		t.free += by
+	case stateMoves, stateRemoved, stateResized:
+		t.draining += by
+	}
+}
+
+// isComplete reports whether the server counts the same shards as there are rows. One of a count that never had an owner has no row.
+func (t *table) isComplete() bool {
+	without := t.count - len(t.rows)
+	return (!t.named || without == 0) && t.free+without == t.unowned && t.draining == t.moving
 }
 
 // viewSize is how many elements the reply to look has.
@@ -139,6 +167,7 @@ func (t *table) readMembers(reply *wire.Reply) error {
 
 // view returns a copy.
 func (t *table) view() *View {
+	t.changed = false
 	v := &View{
 		Count: t.count, Unowned: t.unowned, Draining: t.moving,
 		named: t.named, rows: maps.Clone(t.rows), members: make(map[string]int, len(t.members)), began: wire.ParseStamp(t.began), at: t.at.Time(), ahead: t.ahead, missing: t.missing,

@@ -68,7 +68,6 @@ type watchedGroup struct {
 	group   *Group // the first that was observed; others of that name are alike
 
 	table   *table
-	pages   bool // the table is not whole: the last reply said that there is more
 	latest  watch.Latest[*View]
 	applied uint64 // the number of the last poll whose reply is in the table
 }
@@ -97,8 +96,7 @@ func (w *watchedGroup) OnReply(p watch.Poll, replies []wire.Outcome) (again bool
 	if err := w.group.observe(reply); err != nil {
 		return false, err
 	}
-	version, members, ended := w.table.version, w.table.membersVersion, w.table.ended
-	w.pages, err = w.table.apply(reply)
+	more, err := w.table.apply(reply)
 	w.latest.ReplyLocked(p)
 	w.applied = p.Number
 	switch {
@@ -107,11 +105,11 @@ func (w *watchedGroup) OnReply(p watch.Poll, replies []wire.Outcome) (again bool
 		return false, nil
 	case err != nil:
 		return false, err
-	case w.pages:
+	case more:
 		return true, nil
 	}
 	view := w.latest.ValueLocked()
-	if view == nil || version != w.table.version || members != w.table.membersVersion || ended != w.table.ended {
+	if view == nil || w.table.changed {
 		view = w.table.view()
 	}
 	w.latest.ShowLocked(p, view, nil)

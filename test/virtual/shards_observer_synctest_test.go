@@ -15,6 +15,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/inspect"
+	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/shards"
 )
 
@@ -48,6 +49,32 @@ func (m *memberEvents) take() (all []string) {
 	defer m.mu.Unlock()
 	all, m.all = m.all, nil
 	return all
+}
+
+// Watch yields what a read of several pages says, also if the last page is empty, and a new set that has no row.
+func TestWatchYieldsWhatAllPagesSay(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{512, 600} {
+		bubbleOfUsers(t, func(w *fixture) {
+			g := shards.New(w.user().Session, "a", shards.Count(n))
+			l := newShardLog(w)
+			shown := l.watches(g)
+			m, err := shards.New(w.user().Session, "a", shards.Count(n)).Join(w.Context())
+			require.NoError(w, err)
+			go locktest.TakeUp(m)
+			time.Sleep(time.Minute)
+			require.Equal(w, n, m.Owned())
+			require.Zero(w, shown.Load().Unowned, "%d shards", n)
+			require.NoError(w, m.SetWeight(w.Context(), 0))
+			time.Sleep(10 * time.Second)
+			require.Equal(w, n, shown.Load().Unowned, "%d shards", n)
+			require.NoError(w, g.Resize(w.Context(), 10))
+			time.Sleep(10 * time.Second)
+			require.Equal(w, 10, shown.Load().Count, "%d shards", n)
+			require.Equal(w, 10, shown.Load().Unowned, "%d shards", n)
+			require.NoError(w, m.Leave(w.Context()))
+		})
+	}
 }
 
 // What happens to a member and its shards is reported, in order: a grant, a move, a drain that is slow, a lost lease, a leave.

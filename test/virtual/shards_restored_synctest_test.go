@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/scripts"
 	"github.com/signalbox-go/signalbox/shards"
@@ -55,6 +56,30 @@ func TestServerThatLostTheNewestWritesGivesNoShardTwoOwners(t *testing.T) {
 			})
 		}
 	}
+}
+
+// If the clock of the server that takes over is behind as well, members know of greater tokens than its time is. They take what it grants
+// all the same, since the group's time continues from what they know.
+func TestServerThatLostWritesAndTimeGrantsWhatMembersTake(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(w *fixture) {
+		const n = 16
+		var ahead atomic.Int64
+		w.skewed(func() time.Duration { return time.Duration(ahead.Load()) })
+		l := newShardLog(w)
+		members := l.some(n, 3)
+		kept := backupOf(w.T, w.redis)
+		time.Sleep(10 * time.Minute)
+		members[2].leave()
+		l.untilEven(n, members[:2]...)
+		time.Sleep(time.Second)
+		ahead.Store(-int64(20 * time.Minute))
+		kept.restore(w.T, w.redis)
+		time.Sleep(30 * time.Second)
+		require.LessOrEqual(w, l.untilEven(n, members[:2]...), 10*time.Second)
+		l.requireSound()
+		require.NoError(w, members[0].group.Health(w.Context()))
+	})
 }
 
 // A failover that lost a Sync: names that had an owner are set again. One that had none leaves the views of Watch, too, and a name that
@@ -152,6 +177,49 @@ func TestObserversForgetWhatTheServerLost(t *testing.T) {
 			})
 		}
 	}
+}
+
+// What was asked for may be lost before its owner has heard of it, so no member knows better than the server.
+func TestObserversForgetAMoveThatTheServerLost(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(w *fixture) {
+		l := newShardLog(w)
+		a := l.member(shards.Count(8), shardDrain)
+		b, err := shards.New(w.user().Session, "a", shards.Count(8)).Join(w.Context())
+		require.NoError(w, err)
+		go locktest.TakeUp(b)
+		time.Sleep(time.Minute)
+		require.Equal(w, 4, a.load())
+		g := shards.New(w.user().Session, "a", shards.Count(8))
+		shown := l.watches(g)
+		v, err := g.View(w.Context())
+		require.NoError(w, err)
+		var to string
+		for _, m := range v.Members {
+			if m.Session != a.ID() {
+				to = m.Session
+			}
+		}
+		a.wire.goSilent()
+		kept := backupOf(w.T, w.redis)
+		require.NoError(w, g.Move(w.Context(), a.shards()[0], to))
+		time.Sleep(1500 * time.Millisecond)
+		require.Equal(w, 1, shown.Load().Draining)
+		kept.restore(w.T, w.redis)
+		require.NoError(w, b.SetValue(w.Context(), "a later version than the observer knows"))
+		a.wire.heal()
+		time.Sleep(10 * time.Second)
+		v, err = g.View(w.Context())
+		require.NoError(w, err)
+		require.Equal(w, 0, v.Draining)
+		for _, name := range v.Names() {
+			is, _ := v.Owner(name)
+			was, _ := shown.Load().Owner(name)
+			require.Equal(w, is, was)
+		}
+		require.NoError(w, b.Leave(w.Context()))
+		l.untilEven(8, a)
+	})
 }
 
 // A failover that lost a Resize: the members say it again, but not after a later one, of which one of them has not heard.
