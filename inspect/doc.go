@@ -45,8 +45,8 @@
 // # Shards
 //
 // The entry of a group of shards has its members. Who owns which shard is shards.Group.View, and shards.Group.Move moves one. To
-// end one member by force, call BreakSeen with an entry that has that Holder alone: its shards go to others at once, beside
-// functions that still run there, and its process joins again.
+// end one member by force, call BreakSeen with an entry that has that Holder alone: its shards go to others when
+// their functions have returned, or when its lease ends, and its process joins again.
 //
 // # Rights and cost
 //

@@ -121,6 +121,7 @@ local MAX_BANS = 64 -- the members from which one shard may be kept
 local SEARCH_FIRST = 8 -- what a search for a shard, a promise, a donor or a taker reads first
 local SHARDS_PAGE = 128 -- the shards that a search reads then
 local NEXT_PAGE_US = 1000000 -- and at the next page of them after this
+local NO_DIGEST = '-' -- the digest of a set of names while a caller lists it
 local KNOWN_LENGTH = 37 -- what a member knows of a group, without the request: two stamps, a count
 local LOSSES_LENGTH = 4
 local WEIGHT_DIGITS = 4

@@ -20,7 +20,8 @@ import (
 
 // Sync makes names the names of the group: those that are new become shards, those that are missing leave the set, and
 // their owners are asked for them with ErrRemoved. Others do not move for it. Call it with the whole set, from one place,
-// such as the owner of one of the shards. It is one request if nothing differs, and one for 128 names otherwise.
+// such as the owner of one of the shards: of several calls at once that one counts which began last. It is one request if
+// nothing differs, and one for 128 names otherwise.
 //
 // After an error some of the changes may be made; the call is safe to repeat. While the server is away, or refuses for
 // now, Sync waits. It returns signalbox.ErrNotHeld if the server does not know the group.
@@ -57,14 +58,20 @@ type syncer struct {
 	group  *Group
 	id     string
 	digest string
-	names  []string // the names of the pages that are not sent yet, sorted
+	all    []string // all names, sorted
+	names  []string // those of the pages that are not sent yet
 	after  string   // the last name of the page before
 	adds   bool     // the names come, and no other name leaves
 }
 
 func newSyncer(g *Group, names []string) *syncer {
-	return &syncer{group: g, id: g.base.Session.NewTicket(), digest: digestOf(names), names: slices.Sorted(slices.Values(names))}
+	s := &syncer{group: g, digest: digestOf(names), all: slices.Sorted(slices.Values(names))}
+	s.begin()
+	return s
 }
+
+// begin begins a round over all names.
+func (s *syncer) begin() { s.id, s.names, s.after = s.group.base.Session.NewTicket(), s.all, "" }
 
 // digestOf returns the digest of names, in whatever order they are.
 func digestOf(names []string) string {
@@ -153,7 +160,10 @@ func (s *syncer) step(send func(wire.Call) (wire.Reply, bool, error)) (whole boo
 	case reply.Int(0) == partly:
 		return false, nil // the same page again
 	case len(page) == len(s.names):
-		return true, nil
+		if !s.adds {
+			s.begin() // the server has lost the round, with the group
+		}
+		return s.adds, nil
 	}
 	s.names, s.after = s.names[len(page):], page[len(page)-1]
 	return false, nil

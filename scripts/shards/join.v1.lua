@@ -57,13 +57,14 @@ end
 -- include shards/requested
 -- include shards/restore
 -- If the server's clock was set back before it lost the group, the group's time continues from
--- the greatest token that the caller has seen: members take no smaller one.
-local last_token = tonumber(string.sub(old, STAMP_LENGTH + 1)) or 0
-if last_token > now_us then
+-- the greatest token that the caller has seen, since members take no smaller one; and not before
+-- its set was set, so that a later one is later.
+local last_seen = math.max(tonumber(string.sub(old, STAMP_LENGTH + 1)) or 0, tonumber(string.sub(known, 1, STAMP_LENGTH)) or 0)
+if last_seen > now_us then
   if now_us < state.first_grant then
-    state.first_grant = last_token + FIRST_GRANT_US
+    state.first_grant = last_seen + FIRST_GRANT_US
   end
-  state.amnesty, now_us = last_token + AMNESTY_US, last_token
+  state.amnesty, now_us = last_seen + AMNESTY_US, last_seen
 end
 if is_group then
   if (state.names == 1) ~= (count == '0') or exact == '1' and tonumber(count) ~= state.count and count ~= '0' then

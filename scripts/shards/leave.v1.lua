@@ -18,7 +18,7 @@
 --          {0, now}  no member
 -- effects  writes the KEYS; publishes number to the channels of the sessions whose members are
 --          concerned, except this one
--- cost     O(log n): TIME, HMGET, HGET, PEXPIRE, ZLEXCOUNT four times, ZRANGE three times, HSET;
+-- cost     O(log n): TIME, HMGET, HGET, PEXPIRE, ZLEXCOUNT four times, ZRANGE four times, HSET;
 --          about 20 for each shard that is asked for, of which a call does 16
 local group, members, ends, donors, takers, proven, rows, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local number, verb, channel = ARGV[1], ARGV[2], ARGV[3]
@@ -37,6 +37,9 @@ if member.state ~= 'g' and member.state ~= 'e' then
   drop_requested(number, member)
 end
 work()
+if not find('n:' .. number, 1)[1] then
+  withdraw_member(number, member) -- also promises of drains that hang, for which no load counts
+end
 local left = remove_if_done(number, member)
 finish(number)
 return {1, now, is_unfinished(), left}

@@ -37,16 +37,16 @@ local member, row = is_group and read_member(number), is_group and read_row(shar
 if not row or not member or member.state ~= 'l' or string.find(row.state, '[xrg]') or state.resize > 0 or now_us < state.first_grant then
   return {0, now}
 end
-if row.state == 'o' and row.owner == number or row.promised == number then
+if row.state == 'o' and row.owner == number then
   return {1, now, 0}
 end
-if not has_room(number, member) or is_banned(row, number) then
+if row.promised ~= number and (not has_room(number, member) or is_banned(row, number)) then
   return {0, now}
 end
 row.class = '0'
 if row.state == 'o' then
   request(shard, row, 'a', number)
-elseif row.state == 'a' then
+elseif row.state == 'a' or row.promised == number then
   row.promised = number
   write_row(shard, row)
 else

@@ -43,6 +43,11 @@ end
 
 -- It takes no memory: what follows is not refused if memory is full.
 redis.call('PEXPIRE', group, GROUP_TTL_MS)
+-- If the server has lost writes and its clock is behind, the group's time continues from the latest
+-- version that the caller has seen: members take no smaller token.
+if tonumber(seen) > state.version then
+  now_us = math.max(now_us, tonumber(seen))
+end
 local age = math.max(now_us - tonumber(number), 0)
 local life_us = math.min(member.lease, YOUNG_LIFE_US + age)
 redis.call('ZADD', ends, 'GT', digits(server_us + life_us), number)

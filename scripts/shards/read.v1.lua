@@ -54,7 +54,9 @@ local rest = digits(now_us - server_us) .. digits(math.max(state.known - state.c
 local after, before = '(-' .. now, '(' .. now
 local ended = redis.call('ZRANGE', ends, after, before, 'BYSCORE', 'WITHSCORES')
 for n = 1, #ended, 2 do
-  rest = rest .. ended[n] .. digits(math.abs(ended[n + 1]))
+  if #ended[n] == STAMP_LENGTH then -- holds/renew notes a long lease beside the members
+    rest = rest .. ended[n] .. digits(math.abs(ended[n + 1]))
+  end
 end
 if is_restart then
   return {2, now, version, more, digits(state.began), state.count, state.names, unowned, moving, changed, texts, list, rest}

@@ -1,7 +1,7 @@
 -- shards/sync v1
 -- Makes a part of the names of a group what the caller says: those behind after, up to the last of
 -- names. Names that are missing come, others leave; the shards of all that stay are not touched.
--- Any number of times.
+-- Any number of times. A round over all names ends when the next one begins.
 --
 -- KEYS[1]  group  hash: see shards/poll v1
 -- KEYS[2]  members  hash: see shards/poll v1
@@ -20,8 +20,9 @@
 -- ARGV[6]  not_after  stamp: later than that nothing is done
 -- ARGV[7]  verb  PUBLISH or SPUBLISH
 -- ARGV[8]  channel  of news, without the session that it ends with
--- returns  {1, now, more, is_whole}  done; is_whole is 1 if all names are those of digest. more is
---            1 if a poll is due at once
+-- returns  {1, now, more, is_whole}  done; is_whole is 1 if the round is over, also if another one
+--            has begun since, which counts. It is 0 for the last part if the server has lost the
+--            round: begin again. more is 1 if a poll is due at once
 --          {2, now, more}  64 names have changed, and others have to: send this part again
 --          {0, now}  no group
 --          {-1, now}  later than not_after
@@ -61,13 +62,20 @@ end
 if last == 'a' then
   redis.call('HDEL', group, 'digest')
 elseif after == '' then
-  redis.call('HDEL', group, 'digest')
-  redis.call('HSET', group, 'round', id)
+  redis.call('HSET', group, 'digest', NO_DIGEST, 'round', id)
+else
+  local round = redis.call('HGET', group, 'round')
+  if round ~= id then
+    local is_overtaken = round and 1 or 0
+    return {1, now, 0, is_overtaken}
+  end
 end
 local is_done = change_names()
 local is_whole = 0
-if is_done and last == '1' and redis.call('HGET', group, 'round') == id then
-  redis.call('HSET', group, 'digest', digest)
+if is_done and last == '1' then
+  if redis.call('HGET', group, 'digest') == NO_DIGEST then -- else a name has come or left by itself
+    redis.call('HSET', group, 'digest', digest)
+  end
   is_whole = 1
   confirm()
 end

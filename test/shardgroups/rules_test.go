@@ -149,6 +149,10 @@ func TestACrashLoopMovesLittle(t *testing.T) {
 	w.runs(60*second, second)
 	w.requireEven()
 	require.Less(t, w.moves, 250)
+	w.runs(600*second, 2*second) // the members that died young are long ago
+	w.add(defaults(60))
+	w.runs(2*calm, second)
+	w.requireEven()
 }
 
 func TestALimitIsKept(t *testing.T) { t.Parallel(); keepsALimit(t) }
@@ -442,6 +446,29 @@ func TestAMemberThatCameBackReleasesUnderItsOldNumber(t *testing.T) {
 	}
 }
 
+// A member that leaves waits for no drain of another one, however long that takes: what it was promised is promised to others.
+func TestAMemberLeavesBesideADrainThatHangs(t *testing.T) { t.Parallel(); leavesBesideHung(t) }
+
+func leavesBesideHung(tb testing.TB) {
+	tb.Helper()
+	for _, drains := range []int64{5 * second, 100 * second} {
+		w := evenWorld(tb, 2, 1)
+		hung, next := w.members[0], w.add(defaults(2))
+		for range drains/second + 5 {
+			hung.polls()
+			next.polls()
+			w.passes(second)
+		}
+		require.Len(tb, hung.due, 1)
+		require.Zero(tb, next.leave())
+		w.audit()
+		hung.drains()
+		w.runs(5*second, second)
+		w.requireEven()
+		w.drop()
+	}
+}
+
 // While a slot moves, the existing renewal of one key makes the lease of a member last. It renews none that is over.
 func TestTheRenewalOfHoldsRenewsAMember(t *testing.T) {
 	t.Parallel()
@@ -462,6 +489,13 @@ func TestTheRenewalOfHoldsRenewsAMember(t *testing.T) {
 		require.Equal(t, int64(1), w.call(scripts.ShardsPoll, m.number, m.seen, "PUBLISH", channel)[0])
 	}
 	require.Zero(t, w.moves)
+
+	// A renewal for more than 30 s notes that beside the members, which an observer does not take for one.
+	w.passes(5 * second)
+	ends.clock = w.clock
+	require.Equal(t, []any{int64(1)}, ends.call(scripts.HoldsRenew, w.members[0].number, 60_000))
+	rest := textOf(w.call(scripts.ShardsRead, never, never, never, "")[12])
+	require.Len(t, rest, 2*len(never)+2*len(never), "the numbers, and the dead member")
 }
 
 // The limit of a drain counts from when the owner has heard of it, and an end by force is no earlier than the lease: until then the

@@ -69,33 +69,164 @@ func waitsForTheLastRequest(tb testing.TB) {
 	w.requireEven()
 }
 
+// What all members request is not forgotten if a resize is under way when the last member leaves that requests something else.
+func TestARequestDuringAResizeReplacesTheSet(t *testing.T) { t.Parallel(); remembersRequests(t) }
+
+func remembersRequests(tb testing.TB) {
+	tb.Helper()
+	w := evenWorld(tb, 8, 2)
+	w.add(defaults(16))
+	w.resize(4)
+	for _, m := range w.members {
+		m.polls()
+	}
+	w.members[0].goes()
+	require.Positive(tb, w.members[1].leave())
+	w.count = 16
+	w.runs(5*second, second)
+	w.requireEven()
+	require.Len(tb, w.members[2].owns, 16)
+}
+
+// round is one round over all names.
+type round struct {
+	*world
+
+	id     int
+	names  []string // those of the pages that are not sent yet
+	digest string
+	after  string
+	calls  int
+}
+
+func (w *world) round(id int, names ...string) *round {
+	slices.Sort(names)
+	return &round{world: w, id: id, names: names, digest: fmt.Sprintf("%d of %s", len(names), strings.Join(names[:min(len(names), 3)], ","))}
+}
+
+// page sends the next page until it is done, and returns whether the round is.
+func (r *round) page() (whole bool) {
+	r.Helper()
+	page := r.names[:min(len(r.names), 128)]
+	var text strings.Builder
+	for _, name := range page {
+		fmt.Fprintf(&text, "%02d%s", len(name), name)
+	}
+	last := 0
+	if len(page) == len(r.names) {
+		last = 1
+	}
+	for {
+		reply := r.call(scripts.ShardsSync, fmt.Sprintf("%041d", r.id), r.digest, r.after, text.String(), last, digits(r.clock+second), "PUBLISH", channel)
+		r.calls++
+		require.Less(r, r.calls, 100)
+		if integer(reply[0]) == 1 {
+			whole = integer(reply[3]) == 1
+			break
+		}
+	}
+	if last == 0 {
+		r.after, r.names = page[len(page)-1], r.names[len(page):]
+	}
+	return whole
+}
+
 // sync makes the names of a group these, and returns how many calls that took.
 func (w *world) sync(id int, names ...string) (calls int) {
 	w.Helper()
-	slices.Sort(names)
-	digest, after := fmt.Sprintf("%d of %s", len(names), strings.Join(names[:min(len(names), 3)], ",")), ""
-	for {
-		page := names[:min(len(names), 128)]
-		var text strings.Builder
-		for _, name := range page {
-			fmt.Fprintf(&text, "%02d%s", len(name), name)
-		}
-		last := 0
-		if len(page) == len(names) {
-			last = 1
-		}
-		reply := w.call(scripts.ShardsSync, fmt.Sprintf("%041d", id), digest, after, text.String(), last, digits(w.clock+second), "PUBLISH", channel)
-		calls++
-		require.Less(w, calls, 100)
-		switch {
-		case integer(reply[0]) == 2:
-		case integer(reply[3]) == 1:
-			return calls
-		default:
-			require.Zero(w, last, "%v", reply)
-			after, names = page[len(page)-1], names[len(page):]
+	r := w.round(id, names...)
+	for !r.page() {
+		require.NotEmpty(w, r.names)
+	}
+	return r.calls
+}
+
+// numbered returns the names with the numbers from first on.
+func numbered(first, count int) []string {
+	all := make([]string, count)
+	for i := range all {
+		all[i] = fmt.Sprintf("name %03d", first+i)
+	}
+	return all
+}
+
+// present returns the names of the set.
+func (w *world) present() (names []string) {
+	w.Helper()
+	for name, r := range w.rows() {
+		if r.state != "g" && r.state != "x" {
+			names = append(names, name)
 		}
 	}
+	slices.Sort(names)
+	return names
+}
+
+// Of two rounds over all names that one counts which began last, also if pages of the other one come later: its names are the set, and
+// are known to be. A name that leaves by itself meanwhile is not known to the caller, and one that was lost with the group is sent again.
+func TestOneOfTwoRoundsOfNamesCounts(t *testing.T) { t.Parallel(); countsTheLastRound(t) }
+
+func countsTheLastRound(tb testing.TB) {
+	tb.Helper()
+	for order, pages := range map[string][]int{"between": {0, 1, 0, 1}, "behind": {0, 1, 1, 0}} {
+		w := newWorld(newGroup(tb), 0)
+		w.add(defaults(0))
+		rounds := []*round{w.round(1, numbered(0, 200)...), w.round(2, numbered(100, 200)...)}
+		over := make([]bool, 2)
+		for _, n := range pages {
+			over[n] = rounds[n].page()
+		}
+		require.Equal(tb, numbered(100, 200), w.present(), order)
+		require.Equal(tb, 1, w.sync(3, numbered(100, 200)...), order)
+		require.Equal(tb, []bool{true, true}, over, order)
+		w.drop()
+	}
+	w := newWorld(newGroup(tb), 0)
+	m := w.add(defaults(0))
+	w.sync(1, numbered(0, 20)...)
+	w.runs(3*second, second)
+	finishes := w.round(2, numbered(0, 200)...)
+	require.False(tb, finishes.page())
+	require.True(tb, m.release("name 007", "x", 0))
+	require.True(tb, finishes.page())
+	require.NotContains(tb, w.present(), "name 007")
+	w.sync(3, numbered(0, 200)...)
+	require.Contains(tb, w.present(), "name 007")
+
+	lost := w.round(4, numbered(0, 300)...)
+	require.False(tb, lost.page())
+	w.drop()
+	w.add(defaults(0))
+	for range 2 {
+		require.False(tb, lost.page())
+	}
+	require.Empty(tb, w.present())
+}
+
+// A set is later than the one that members remember, also if the server's clock was set back and then the group was lost.
+func TestALaterSetIsLater(t *testing.T) {
+	t.Parallel()
+	w := newWorld(newGroup(t), 0)
+	m := w.add(defaults(0))
+	w.sync(1, "a", "b", "c")
+	w.runs(3*second, second)
+	w.passes(3600 * second)
+	w.runs(3*second, second)
+	w.sync(2, "a") // no shard is granted after it
+	w.runs(3*second, second)
+	known := m.known
+	require.NotEmpty(t, known)
+	w.clock -= 7200 * second
+	w.runs(3*second, second)
+	w.drop()
+	m.lose()
+	again := defaults(0)
+	again.old, again.known = m.number+w.tokens["a"], known
+	m = w.add(again)
+	w.runs(3*second, second)
+	w.sync(3, "a", "d")
+	m.polls()
+	require.Greater(t, m.known[:16], known[:16])
 }
 
 func TestNamesComeAndGoAlone(t *testing.T) {
@@ -230,6 +361,40 @@ func keepsAMoveByHand(tb testing.TB) {
 	require.Contains(tb, to.owns, shard)
 	w.requireEven()
 	require.Equal(tb, int64(0), w.call(scripts.ShardsMove, "9", to.number, digits(w.clock), "PUBLISH", channel)[0])
+}
+
+// So does one that was promised to the member before.
+func TestAMoveByHandKeepsAPromise(t *testing.T) { t.Parallel(); keepsAPromise(t) }
+
+func keepsAPromise(tb testing.TB) {
+	tb.Helper()
+	w := evenWorld(tb, 12, 1)
+	from, to := w.members[0], w.add(defaults(12))
+	for range 4 {
+		from.polls()
+		to.polls()
+		w.passes(second)
+	}
+	require.Len(tb, from.due, 6)
+	moved := ""
+	for shard, r := range w.rows() { // the one that would be promised to another member first
+		if r.promised == to.number && (moved == "" || r.version < w.rows()[moved].version) {
+			moved = shard
+		}
+	}
+	require.Equal(tb, int64(1), w.call(scripts.ShardsMove, moved, to.number, digits(w.clock), "PUBLISH", channel)[0])
+	w.audit()
+	third := w.add(defaults(12))
+	for range 4 {
+		from.polls()
+		to.polls()
+		third.polls()
+		w.passes(second)
+	}
+	w.runs(5*second, second)
+	w.requireEven()
+	require.Len(tb, third.owns, 4)
+	require.Contains(tb, to.owns, moved)
 }
 
 // sessionOf returns the session of a member.

@@ -14,7 +14,8 @@ local function begin_member(owner, member)
   read_requested()
   -- Moves wait until no member has come for a while, which is longer while new members die.
   if state.crashes > 0 and now_us - state.crashed > CRASH_LOOP_US then
-    state.crashes, state.crashed = math.floor(state.crashes / 2), now_us
+    local calm_times = math.floor((now_us - state.crashed) / CRASH_LOOP_US)
+    state.crashes, state.crashed = math.floor(state.crashes / 2 ^ calm_times), now_us
   end
   local calm_us = state.calm * 2 ^ state.crashes
   if state.quiet < now_us then

@@ -35,7 +35,8 @@ local function end_member(owner, member, till)
     redis.call('ZADD', ends, decimal(-till), owner) -- a renewal finds it ended, also if the clock is set back
   end
 end
--- Promises to a member that is over are turned over to others, and it is removed after the last.
+-- Promises to a member that owns nothing any more are turned over to others, and it is removed after
+-- the last.
 local function withdraw_member(owner, member)
   while budget > 0 do
     if not turn_over(owner, first_taker()) and not turn_over(owner) then

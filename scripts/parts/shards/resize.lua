@@ -1,10 +1,11 @@
 -- include shards/balance
 -- include shards/index
+-- include shards/requested
 -- shards/resize
 -- Replaces a set of a count: every shard is asked for, and when none has an owner the new set is
 -- there.
 --
--- uses     budget, find, index, is_changed, next_version, read_row, request, rows, state, write_row
+-- uses     budget, find, index, is_changed, next_version, read_requested, read_row, request, rows, state, write_row
 -- defines  install, replace_set, withdraw_promises
 local function withdraw_promises()
   local promised = find('p', budget)
@@ -24,6 +25,7 @@ local function install()
   end
   state.count, state.next, state.free, state.wake, state.resize = state.resize, 0, 0, 0, 0
   state.began, is_changed = tonumber(next_version()), true
+  read_requested() -- what all members request since then
 end
 local function replace_set()
   local owned = find('k', budget)

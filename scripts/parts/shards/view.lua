@@ -38,7 +38,7 @@ local function view_rows()
   local found = find_after('(v:' .. start .. ';', 'v', ROWS_PAGE)
   local last
   texts, last = list_rows(found, '^v:%d+:(.*)$', write_row)
-  version, more = last and last.version or seen, #found == ROWS_PAGE and 1 or 0
+  version, more = last and last.version or start, #found == ROWS_PAGE and 1 or 0
 end
 local function view_members()
   if digits(state.changed) == members_seen then
