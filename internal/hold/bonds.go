@@ -26,13 +26,13 @@ func (b *Bonds) Bind(parent, root context.Context, err func() error) context.Con
 	found := b.all[done]
 	b.mu.Unlock()
 	if found == nil || isClosed(done) { // if the parent has ended, it may not have come to end this one yet
-		found = b.add(newBond(parent), root)
+		found = b.add(root, newBond(parent))
 	}
 	return &rootedContext{bonded{parent, found}, err}
 }
 
 // add returns the bond of those parents: fresh, unless there is one.
-func (b *Bonds) add(fresh *bond, root context.Context) *bond {
+func (b *Bonds) add(root context.Context, fresh *bond) *bond {
 	if fresh.Err() != nil {
 		return fresh
 	}
@@ -49,7 +49,7 @@ func (b *Bonds) add(fresh *bond, root context.Context) *bond {
 	b.mu.Unlock()
 	// No goroutine: the root calls back when it ends. If the parent ends first, the root forgets the bond.
 	forget := context.AfterFunc(root, func() { fresh.cancel(context.Cause(root)) })
-	context.AfterFunc(fresh, func() {
+	context.AfterFunc(fresh, func() { //nolint:contextcheck // it ends with its parent, or with root
 		forget()
 		b.mu.Lock()
 		defer b.mu.Unlock()
