@@ -25,6 +25,7 @@ const (
 const (
 	recordSize = 16 + 1 + nonceSize
 	valueSize  = 3 + recordSize + 16 + 8 + 10
+	pastSize   = 32 * recordSize // the longest past
 )
 
 // roundRecord is a round as keys and messages have it: its stamp, its state, and its nonce.
@@ -75,8 +76,9 @@ func parsePollReply(reply wire.Reply) (roundHistory, error) {
 // foreign returns the error for a key that is no latch's.
 func foreign() error { return fmt.Errorf("%w: the key is not a latch's", errs.ErrWrongKind) }
 
-// stateOf returns the state of a round. A round can be followed by another only when it is over, and the resets are
-// all written down, as far back as since: one between that and the newest has opened.
+// stateOf returns the state of a round. The server lists the rounds before the newest, as many as it remembers. A round that
+// is missing among these was lost with the writes of a failover, and others were started since. One before all of these was
+// followed by another round, so it was over. The resets among such rounds are before since: it has opened.
 func (h *roundHistory) stateOf(round wire.Stamp) roundState {
 	switch {
 	case round == h.newest.stamp:
@@ -85,9 +87,18 @@ func (h *roundHistory) stateOf(round wire.Stamp) roundState {
 		return unknown
 	}
 	for past := h.past; len(past) >= recordSize; past = past[recordSize:] {
-		if e, ok := parseRecord(past[:recordSize]); ok && e.stamp == round && e.state == wasReset {
+		switch e, ok := parseRecord(past[:recordSize]); {
+		case !ok || e.stamp > round:
+		case e.stamp < round:
+			return unknown
+		case e.state == wasReset:
 			return wasReset
+		default:
+			return passed
 		}
+	}
+	if len(h.past) < pastSize {
+		return unknown // the server has forgotten no round
 	}
 	return passed
 }

@@ -79,7 +79,7 @@ func (l *Latch) Round(ctx context.Context) (Round, error) {
 }
 
 // RoundOf returns the round with that ID, as Round.ID returned it to the starter. It sends nothing. An
-// id that no round of this latch ever had counts as that of a round that is over, or lost. With 0, or more
+// id that none of the last 33 rounds had counts as that of a round that was lost, or is over. With 0, or more
 // than 16 digits, every call of the round returns ErrBadOption.
 func (l *Latch) RoundOf(id uint64) Round {
 	return Round{latch: l, stamp: wire.Stamp(min(id, maxStamp+1))} //nolint:gosec // it fits

@@ -20,7 +20,8 @@ local _round, _id, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
 local count = redis.call('GET', latch)
 if not count then
-  local value, past = 'sb1' .. '0000000000000002' .. 'o' .. string.rep('-', NONCE_LENGTH) .. string.rep('0', ROUND_END - NONCE_END), ''
+  local past = '0000000000000001' .. 'o' .. string.rep('-', NONCE_LENGTH)
+  local value = 'sb1' .. '0000000000000002' .. 'o' .. string.rep('-', NONCE_LENGTH) .. string.rep('0', ROUND_END - NONCE_END)
   return {0, value, past}
 end
 if not string.match(count, '^%-?%d+$') then

@@ -3,8 +3,10 @@
 package virtual_test
 
 import (
+	"fmt"
 	"maps"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -196,4 +198,51 @@ func TestARestoredOutcomeOrRoundIsTheOldOne(t *testing.T) {
 		require.NoError(f, err)
 		require.Greater(f, next.ID(), later.ID(), "ids rise all the same")
 	})
+}
+
+// P8: a failover loses a round that had begun, and others begin before its waiters ask. No waiter takes it for open.
+func TestALostRoundIsNotTakenForOpen(t *testing.T) {
+	t.Parallel()
+	for _, rounds := range []int{1, 2, 31} {
+		for _, ahead := range []time.Duration{-2 * time.Hour, -time.Second, 0, time.Second, 2 * time.Hour} {
+			t.Run(fmt.Sprint(rounds, ahead), func(t *testing.T) {
+				t.Parallel()
+				bubbleOfUsers(t, func(f *fixture) {
+					var clock atomic.Int64
+					f.skewed(func() time.Duration { return time.Duration(clock.Load()) })
+					mine, theirs := countdown.New(f.user().Session, "a"), countdown.New(f.user().Session, "a")
+					starts := func() countdown.Round {
+						r, err := theirs.Start(f.Context(), 2)
+						require.NoError(f, err)
+						return r
+					}
+					opens := func(r countdown.Round) {
+						require.NoError(f, no(r.CountDown(f.Context(), "x")))
+						require.NoError(f, no(r.CountDown(f.Context(), "y")))
+					}
+					first := starts()
+					opens(first)
+					kept := backupOf(f.T, f.redis)
+					time.Sleep(time.Second)
+					lost := mine.RoundOf(starts().ID())
+					waiting := make(chan error, 1)
+					go func() { waiting <- lost.Wait(f.Context()) }()
+					time.Sleep(5 * time.Second)
+
+					f.stepsClock(&clock, ahead)
+					kept.restore(f.T, f.redis)
+					for range rounds {
+						opens(starts())
+					}
+					require.ErrorIs(f, <-waiting, signalbox.ErrRoundLost)
+					require.NoError(f, mine.RoundOf(first.ID()).Wait(f.Context()))
+					time.Sleep(3 * time.Hour) // the clock has caught up
+					opens(starts())
+					require.ErrorIs(f, lost.Wait(f.Context()), signalbox.ErrRoundLost)
+					require.ErrorIs(f, no(lost.CountDown(f.Context(), "x")), signalbox.ErrRoundLost)
+					require.ErrorIs(f, no(lost.Count(f.Context())), signalbox.ErrRoundLost)
+				})
+			})
+		}
+	}
 }
