@@ -4,6 +4,7 @@ package scripts_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -140,6 +141,7 @@ type naive struct {
 	sessions map[string]lifeOf
 	messages map[string][]string       // the messages to each session
 	listens  func(session string) bool // whether the server has a listener of the session
+	blocked  string                    // the hold that the last hand-off passed over because it does not fit; "" without one
 }
 
 type ticket struct {
@@ -183,6 +185,14 @@ func (n *naive) isListening(session string, isListening bool) {
 	l := n.sessions[session]
 	l.isListening = isListening
 	n.sessions[session] = l
+}
+
+// withUnlisted is the reply to a poll that lists some holds: it says, too, if another one of the session keeps others out.
+func (n *naive) withUnlisted(reply []any, session string, listed []string) []any {
+	if n.blocked == "" || n.blocked[:22] != session || slices.Contains(listed, n.blocked) {
+		return reply
+	}
+	return append(reply, n.blocked[22:])
 }
 
 // serves reports whether a session may be granted the lock: it is alive and can be notified, or is the caller.

@@ -82,7 +82,11 @@ func (nr *naiveRW) handOff(requester, silent string) string {
 	var let []rwTicket
 	caller := (silent + requester)[:min(22, len(silent+requester))]
 	writer, waits := nr.writer(caller)
+	nr.blocked = ""
 	if len(nr.has) == 0 || nr.has[0].mode == reads {
+		if waits {
+			nr.blocked = nr.queue[writer].hold
+		}
 		for i, t := range nr.queue {
 			if t.mode == reads && nr.serves(t.hold[:22], caller) && (nr.wrote || !waits || i < writer) {
 				let = append(let, t)
@@ -90,6 +94,7 @@ func (nr *naiveRW) handOff(requester, silent string) string {
 		}
 		if len(nr.has) == 0 && len(let) == 0 && waits {
 			let = append(let, nr.queue[writer])
+			nr.blocked = ""
 		}
 	}
 	published := make(map[string]string)
@@ -197,7 +202,7 @@ func (nr *naiveRW) poll(session, number string, holds []string) []any {
 	nr.bounds()
 	nr.dropEnded()
 	grants += nr.handOff(session, "")
-	return []any{int64(1), nr.left(), int64(0), grants, states, digits(nr.now)}
+	return nr.withUnlisted([]any{int64(1), nr.left(), int64(0), grants, states, digits(nr.now)}, session, holds)
 }
 
 func (nr *naiveRW) downgrade(hold string) []any {

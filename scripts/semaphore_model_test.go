@@ -123,15 +123,15 @@ func permitBlock(stamp int64) int64 {
 func (np *naivePermits) handOff(caller, requester string) (publishedTo string, callers int64) {
 	var stay []ticket
 	sender := (caller + requester)[:min(22, len(caller+requester))]
-	blocked := false
+	np.blocked = ""
 	for _, t := range np.tickets {
 		session := t.hold[:22]
 		switch {
-		case blocked || np.used() >= np.capacity || !np.serves(session, sender):
+		case np.blocked != "" || np.used() >= np.capacity || !np.serves(session, sender):
 			stay = append(stay, t)
 		case weightOf(t.hold) > np.capacity:
 		case np.used()+weightOf(t.hold) > np.capacity:
-			blocked = true
+			np.blocked = t.hold
 			stay = append(stay, t)
 		default:
 			np.reserves(t.hold, max(np.now+second, np.sessions[session].until))
@@ -261,7 +261,7 @@ func (np *naivePermits) poll(session, number string, requests []string) []any {
 	np.bounds()
 	np.removeEnded()
 	handed, _ := np.handOff("", session)
-	return []any{int64(1), np.left(), int64(0), publishedTo + handed, states, digits(np.now)}
+	return np.withUnlisted([]any{int64(1), np.left(), int64(0), publishedTo + handed, states, digits(np.now)}, session, requests)
 }
 
 func (np *naivePermits) resize(n int) []any {

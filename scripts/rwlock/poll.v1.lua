@@ -15,11 +15,12 @@
 -- ARGV[7]  attempts  of the session, 19 characters each, that wait: those of them that have the
 --          lock get heartbeat_us from now
 -- ARGV[8]  keep_ms  how long the floor of a free lock is kept
--- returns  {1, left_us, more, grants, states, now}  the first of the holds ends in left_us
+-- returns  {1, left_us, more, grants, states, now, unlisted}  the first hold ends in left_us
 --          {-2, other}  the name is in use by another kind of lock, or is no key of ours ('?')
 --          grants has attempt (19), stamp (16) and number (20) of each that has the lock; states a
 --          1 for each of attempts that has a ticket, 2 if it has the lock, else 0; more is 1
---          if a poll is due at once
+--          if a poll is due at once; unlisted is left out unless a ticket of the session that is
+--          not among attempts keeps out those behind it: then it is the ticket without the session
 -- effects  writes the KEYS; publishes attempt, stamp and number of what it grants to the channels
 --          of their sessions, except this one
 -- cost     O(attempts log n): TIME, ZMSCORE, ZCARD twice, HLEN, two PEXPIRE, PUBSUB, the heartbeat,
@@ -78,4 +79,5 @@ set_free()
 if grants > 0 then
   find_first()
 end
-return {1, left_us, is_unfinished(), publish(), states, now}
+-- include queue/unlisted
+return {1, left_us, is_unfinished(), publish(), states, now, find_unlisted()}

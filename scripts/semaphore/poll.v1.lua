@@ -14,11 +14,13 @@
 -- ARGV[7]  attempts  of the session, 19 characters and the weight (10) each, that wait: those of
 --          them that have permits get heartbeat_us from now
 -- ARGV[8]  keep_ms  how long the key outlives its last use
--- returns  {1, left_us, more, grants, states, now}  the first of the holds ends in left_us
+-- returns  {1, left_us, more, grants, states, now, unlisted}  the first hold ends in left_us
 --          {-2, other}  the name is in use by another kind of lock, or is no key of ours ('?')
 --          grants has attempt (19), stamp (16) and number (20) of each that has its permits; states
 --          a 1 for each of attempts that has a ticket, 2 if it has its permits, else 0; more
---          is 1 if a poll is due at once
+--          is 1 if a poll is due at once; unlisted is left out unless a ticket of the session that
+--          is not among attempts keeps out those behind it: then it is the ticket without the
+--          session
 -- effects  writes the KEYS; publishes attempt, stamp and number of what it grants to the channels
 --          of their sessions, except this one
 -- cost     O(attempts log n): TIME, ZMSCORE, ZCARD, PEXPIRE, PUBSUB, the heartbeat, ZMSCORE twice,
@@ -83,4 +85,5 @@ end
 if grants > 0 then
   find_first()
 end
-return {1, left_us, is_unfinished(), publish(), states, now}
+-- include queue/unlisted
+return {1, left_us, is_unfinished(), publish(), states, now, find_unlisted()}

@@ -3,9 +3,11 @@
 package virtual_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -19,6 +21,8 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/once"
 	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/rwlock"
+	"github.com/signalbox-go/signalbox/semaphore"
 )
 
 // backup is all keys of a server, as of one moment.
@@ -245,4 +249,92 @@ func TestALostRoundIsNotTakenForOpen(t *testing.T) {
 			})
 		}
 	}
+}
+
+// P6: a failover loses the leave of a waiter that wants more than is free, and that of a writer. The session of that waiter, which waits
+// for less by now, does not keep the ticket alive: it waits for two seconds at most, as others do, and not for the holder.
+func TestALostLeaveKeepsNoWaiterOut(t *testing.T) {
+	t.Parallel()
+	type lock = func(ctx context.Context) (signalbox.Lease, error)
+	kinds := map[string]func(s *signalbox.Session) (much, little lock){
+		"rwlock": func(s *signalbox.Session) (much, little lock) {
+			mu := rwlock.New(s, "a")
+			return mu.Lock, mu.RLock
+		},
+		"semaphore": func(s *signalbox.Session) (much, little lock) {
+			sem := semaphore.New(s, "a", 3)
+			return sem.Permits(3).Lock, sem.Permits(1).Lock
+		},
+	}
+	for name, ofSession := range kinds {
+		for _, age := range []time.Duration{10 * time.Millisecond, time.Second} {
+			t.Run(fmt.Sprint(name, age), func(t *testing.T) {
+				t.Parallel()
+				bubbleOfUsers(t, func(f *fixture) {
+					_, holds := ofSession(f.user().Session)
+					held, err := holds(f.Context())
+					require.NoError(f, err)
+					much, little := ofSession(f.user().Session)
+					_, other := ofSession(f.user().Session)
+					ctx, cancel := context.WithCancel(f.Context())
+					leaves := locktest.LaterWith(ctx, much)
+					time.Sleep(5 * time.Second)
+					kept := backupOf(f.T, f.redis)
+					cancel()
+					require.ErrorIs(f, locktest.MustFail(f, leaves), context.Canceled)
+					time.Sleep(age)
+
+					kept.restore(f.T, f.redis)
+					began := time.Now()
+					for _, waiting := range []<-chan locktest.Result[signalbox.Lease]{
+						locktest.LaterWith(f.Context(), other), locktest.LaterWith(f.Context(), little),
+					} {
+						lease := locktest.MustHave(f, waiting)
+						require.LessOrEqual(f, time.Since(began), 2*time.Second)
+						require.NoError(f, lease.Unlock())
+					}
+					require.NoError(f, held.Unlock())
+				})
+			})
+		}
+	}
+}
+
+// P6: a failover loses the last two seconds of a lock that sessions hand to each other. It brings back a ticket of each, of an attempt that
+// is over, and the hold of another. All sessions have the lock again within five seconds.
+func TestLostEndsOfAttemptsKeepNoWaiterOut(t *testing.T) {
+	t.Parallel()
+	const sessions = 12
+	locktest.Each(t, func(t *testing.T, p locktest.Primitive) {
+		bubbleOfUsers(t, func(f *fixture) {
+			var uses [sessions]atomic.Int64
+			var all sync.WaitGroup
+			ctx, cancel := context.WithCancel(f.Context())
+			defer all.Wait()
+			defer cancel()
+			for n := range sessions {
+				mu := p.New(f.user().Session, "a")
+				all.Go(func() {
+					for ctx.Err() == nil {
+						if lease, err := mu.Lock(ctx); err == nil {
+							uses[n].Add(1)
+							time.Sleep(5 * time.Millisecond)
+							_ = lease.Unlock()
+						}
+					}
+				})
+			}
+			time.Sleep(5 * time.Second)
+			kept := backupOf(f.T, f.redis)
+			time.Sleep(2 * time.Second)
+			kept.restore(f.T, f.redis)
+			for n := range sessions {
+				uses[n].Store(0)
+			}
+			time.Sleep(5 * time.Second)
+			for n := range sessions {
+				require.Positive(f, uses[n].Load(), "of session %d", n)
+			}
+		})
+	})
 }

@@ -157,6 +157,9 @@ func (a *Attempt) forgetLocked() {
 	if registry.mu.attempts[attempt] == a {
 		delete(registry.mu.attempts, attempt)
 		a.q.attempts--
+		if a.footprint.Left >= session.TicketLeft {
+			registry.mu.past.add(a)
+		}
 	}
 }
 

@@ -133,9 +133,11 @@ func (r *Registry) applyGrants(text string) {
 }
 
 // applyGrantLocked handles one grant. An unknown attempt belongs to a copy of this process, restored from a
-// snapshot, or was released while the message was on its way. A hold without an attempt expires.
+// snapshot, or was released while the message was on its way, or before a failover. A hold without an attempt expires.
 func (r *Registry) applyGrantLocked(g grantNotice, now clock.Instant) {
 	if a := r.mu.attempts[g.attempt]; a != nil {
 		a.applyGrantLocked(g.stamp, g.heartbeat, now)
+		return
 	}
+	r.leaveAgainLocked(g.attempt)
 }

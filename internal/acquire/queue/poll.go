@@ -203,7 +203,8 @@ func (q *Queue) refuseLocked(err error) {
 	}
 }
 
-// handleReply handles the reply to a poll: {1, left_us, more, grants, states, now, stamp}, as the header of lock/poll says.
+// handleReply handles the reply to a poll: {1, left_us, more, grants, states, now, stamp}, as the header of lock/poll says, or with a
+// ticket instead of the stamp, as those of semaphore/poll and rwlock/poll say.
 func (p *queuePoll) handleReply(reply wire.Reply) {
 	registry, q, now := p.q.registry, p.q, clock.Now()
 	registry.mu.Lock()
@@ -237,6 +238,9 @@ func (p *queuePoll) handleReply(reply wire.Reply) {
 			q.lastHeartbeat = clock.Instant{}                        // the heartbeat may be lost too: the next enter carries one
 			pollAgain = pollAgain || q.waiting.len() > len(p.listed) // attempts that are not listed have lost their tickets too
 		}
+	}
+	if !registry.protocol.isExclusive() && reply.Len() > 6 {
+		registry.leaveAgainLocked(reply.Text(6))
 	}
 	if pollAgain {
 		q.pollLocked()

@@ -70,6 +70,7 @@ type Registry struct {
 		queues        map[string]*Queue
 		pendingQueues int                       // the number of queues in which an attempt enters or waits
 		attempts      map[string]*Attempt       // by attempt id, the attempts that may have something on the server
+		past          pastTickets               // the attempts that are over
 		listeners     map[string]*grantListener // by channel, the listeners of queues in which an attempt waits
 		lastNumber    int64                     // the number of the newest heartbeat
 		heartbeats    []heartbeat               // the heartbeats whose lives are not over, in the order of sending

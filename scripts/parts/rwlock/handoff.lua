@@ -9,9 +9,10 @@
 -- no hold then, that writer does. At most 128 a call, which is about a millisecond.
 --
 -- uses     after_ms, first, floor, grant, grants, heartbeats, holder, is_listening, is_marked, keep_ms, mark, more, no_tickets, queue, readers, scores, search
--- defines  hand_off, is_open, mark_score, phase, set_free, waiting
+-- defines  blocked, hand_off, is_open, mark_score, phase, set_free, waiting
 local phase = scores[2]
 local is_open -- whether a reader without a ticket may have the lock
+local blocked -- the ticket of the writer that comes next, if it cannot have the lock yet
 -- How many tickets there are, or more: 0 if no_tickets is set. Read before the first
 -- write, as the type of heartbeats is: a foreign key makes the call fail before it has an effect.
 local waiting = no_tickets and 0 or redis.call('ZCARD', queue) + redis.call('ZCARD', readers)
@@ -38,7 +39,7 @@ local function hand_off()
   local all, before = phase == '2' or phase == '1', nil
   local writer, writers_life = search(queue, 'from', is_listening)()
   if writer then
-    before, is_open = tonumber(redis.call('ZSCORE', queue, writer)), false
+    before, is_open, blocked = tonumber(redis.call('ZSCORE', queue, writer)), false, writer
   elseif more == 1 then
     is_open = false
     if not all then
@@ -57,6 +58,7 @@ local function hand_off()
   end
   if grants == 0 and not first and more == 0 and writer then
     grant(queue, writer, writers_life, 1, 'phase')
+    blocked = nil
   elseif all and more == 1 then
     redis.call('ZADD', holder, 2, 'phase')
   elseif phase == '2' then

@@ -8,7 +8,7 @@
 -- used is the sum of all holds in the key, those that have ended included.
 --
 -- uses     after_ms, first, floor, grant, grants, holder, is_listening, is_marked, keep_ms, kind, lengthen_key, made, mark, more, no_tickets, now, queue, scores, search
--- defines  capacity, count_holds, counted, deduct, grant_queue, hand_off, keep_key, mark_score, reserve, used, waiting, weight_of
+-- defines  blocked, capacity, count_holds, counted, deduct, grant_queue, hand_off, keep_key, mark_score, reserve, used, waiting, weight_of
 local used, capacity = tonumber(scores[3] or 0), tonumber(scores[4])
 -- The key outlives its last use by keep_ms, or if semaphore/resize set the capacity by what that
 -- wrote, if that is more.
@@ -65,12 +65,14 @@ end
 local function mark_score()
   return is_marked and waiting > 0 and 1 or 0
 end
+local blocked -- the ticket that comes next, and wants more than is free
 local function grant_queue()
   local next_ticket = search(queue, 'from', is_listening)
   while used < capacity do
     local ticket, life = next_ticket()
     local weight = ticket and weight_of(ticket)
     if not ticket or weight <= capacity and used + weight > capacity then
+      blocked = ticket
       return
     elseif weight > capacity then
       redis.call('ZREM', queue, ticket)
