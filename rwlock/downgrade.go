@@ -14,6 +14,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -62,7 +63,30 @@ func (l *Lock) downgrade(ctx context.Context, lease hold.Lease) error {
 		return acquire.CutShort(ctx, err)
 	}
 	l.downgraded(reply, term)
+	l.confirm(call, term)
 	return lease.Err()
+}
+
+// confirmation repeats a downgrade that had a reply, after a third of a lease, while the hold lasts. A failover may have lost the
+// downgrade, and not the hold: readers of other sessions would wait for as long as that is renewed.
+type confirmation struct {
+	timer timers.Timer
+	lock  *Lock
+	call  wire.Call
+	term  *renewal.Term
+}
+
+func (l *Lock) confirm(call wire.Call, term *renewal.Term) {
+	c := &confirmation{lock: l, call: call, term: term}
+	c.timer.Init(c)
+	l.base.Session.Timers.Schedule(&c.timer, term.Config().Life/3)
+}
+
+// Fire implements timers.Firer.
+func (c *confirmation) Fire() {
+	if c.term.Alive(clock.Now()) == nil {
+		c.lock.downgradeLater(c.call, c.term)
+	}
 }
 
 // downgradeLater repeats a call of unknown outcome until it has a reply, because readers wait for it. It

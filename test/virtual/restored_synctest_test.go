@@ -251,6 +251,33 @@ func TestALostRoundIsNotTakenForOpen(t *testing.T) {
 	}
 }
 
+// P6: a failover loses a Downgrade. The readers of other sessions wait for a third of a lease, and not for the reader that was the writer.
+func TestALostDowngradeIsRepeated(t *testing.T) {
+	t.Parallel()
+	const lease = 30 * time.Second // the default
+	for _, after := range []time.Duration{0, time.Second, 5 * time.Second} {
+		bubbleOfUsers(t, func(f *fixture) {
+			mu := rwlock.New(f.user().Session, "a")
+			held := atOnce(f.T, mu)
+			time.Sleep(5 * time.Second)
+			kept := backupOf(f.T, f.redis)
+			began := time.Now()
+			require.NoError(f, mu.Downgrade(f.Context(), held))
+			time.Sleep(after)
+			kept.restore(f.T, f.redis)
+
+			ctx, cancel := context.WithTimeout(f.Context(), 10*lease)
+			defer cancel()
+			read, err := rwlock.New(f.user().Session, "a").RLock(ctx)
+			require.NoError(f, err)
+			require.LessOrEqual(f, time.Since(began), lease/3+100*time.Millisecond)
+			require.NoError(f, held.Err())
+			require.NoError(f, read.Unlock())
+			require.NoError(f, held.Unlock())
+		})
+	}
+}
+
 // P6: a failover loses the leave of a waiter that wants more than is free, and that of a writer. The session of that waiter, which waits
 // for less by now, does not keep the ticket alive: it waits for two seconds at most, as others do, and not for the holder.
 func TestALostLeaveKeepsNoWaiterOut(t *testing.T) {
