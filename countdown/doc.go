@@ -54,6 +54,4 @@
 //
 // In a layout of other clients (signalbox.WithLayout) it shares their key, which may have neither ids nor
 // rounds. The package of the layout says what that means for calls.
-//
-// docs/internals/failures.md has the states of a round.
 package countdown

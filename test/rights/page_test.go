@@ -43,12 +43,6 @@ func users(t *testing.T) [][]string {
 	return rights
 }
 
-// commands returns what the scripts call, in upper case.
-func commands(t *testing.T) []string {
-	t.Helper()
-	return commandsOf(t, func(*scripts.Script) bool { return true })
-}
-
 // isShared reports whether a script is one of Redisson's layout.
 func isShared(s *scripts.Script) bool { return strings.HasPrefix(s.Name, "redisson/") }
 
@@ -78,20 +72,6 @@ func commandsOf(t *testing.T, which func(*scripts.Script) bool) []string {
 	}
 	slices.Sort(found)
 	return slices.Compact(found)
-}
-
-// What the page says of the scripts is what they call.
-func TestThePageListsTheCommandsOfTheScripts(t *testing.T) {
-	t.Parallel()
-	_, section, found := strings.Cut(page(t), "### Commands of the scripts\n")
-	require.True(t, found)
-	said, _, found := strings.Cut(section, ". ")
-	require.True(t, found)
-	var listed []string
-	for _, m := range regexp.MustCompile("`([A-Z]+)`").FindAllStringSubmatch(said, -1) {
-		listed = append(listed, m[1])
-	}
-	require.Equal(t, commands(t), listed)
 }
 
 // Every right of a user has its row, which says what happens without it, and every command of a script its
