@@ -229,7 +229,7 @@ func TestAnOutageIsLoggedOnceAndItsEndToo(t *testing.T) {
 						require.NoError(f, atOnce(f.T, reentrant.New(s, "short")).Unlock())
 						time.Sleep(10 * time.Second)
 						synctest.Wait()
-						require.Empty(f, log.String())
+						require.NotContains(f, log.String(), o.begins) // messages may be away for longer: they are asked for after pauses that grow
 					}
 					ctx, cancel := context.WithCancel(f.Context())
 					defer cancel() // also if the test fails: the bubble waits for the callers
