@@ -135,12 +135,12 @@ func (o *Once) joinFlight(ctx context.Context, fn Func) (r callResult, again boo
 	return r, false, err
 }
 
-// acquirer acquires the claim, or learns the outcome that another session stored. It returns a lease if no outcome is stored.
-type acquirer func(ctx context.Context, f *flight) (signalbox.Lease, callResult, error)
+// claimFunc acquires the claim, or learns the outcome that another session stored. It returns a lease if no outcome is stored.
+type claimFunc func(ctx context.Context, f *flight) (signalbox.Lease, callResult, error)
 
 // claimAndExecute acquires the claim and runs fn, which ends the turn of the caller. Without an execution the turn has ended: also if
 // a hook of an observer ends the goroutine.
-func (o *Once) claimAndExecute(ctx context.Context, f *flight, fn Func, claim acquirer) (e *execution, r callResult, err error) {
+func (o *Once) claimAndExecute(ctx context.Context, f *flight, fn Func, claim claimFunc) (e *execution, r callResult, err error) {
 	defer func() {
 		if e == nil {
 			f.endTurn()

@@ -102,8 +102,7 @@ func (ms *membership) syncPage() error {
 		return ms.restoreSet()
 	}
 	whole, err := ms.poller.names.step(ms.send)
-	if err != nil && isWrong(err) {
-		ms.member.group.base.LogFailed(fmt.Errorf("the server calls the names of the set wrong: %w", err))
+	if ms.isGivenUp("the names of the set", err) {
 		whole, err = true, nil
 	}
 	if whole {
@@ -119,13 +118,21 @@ func (ms *membership) restoreSet() error {
 	ms.poller.lostSet = ""
 	m.group.base.LogFailed(errLostWrites)
 	_, _, err := ms.send(m.group.publishing(scripts.ShardsResize, known, m.group.notAfter()))
-	if err != nil && isWrong(err) {
-		m.group.base.LogFailed(fmt.Errorf("the server calls the set wrong that it had lost: %w", err))
+	if ms.isGivenUp("the set that it had lost", err) {
 		m.mu.Lock()
 		m.mu.desired.known, err = "", nil // the next poll says what counts
 		m.mu.Unlock()
 	}
 	return err
+}
+
+// isGivenUp reports whether the server calls what was sent wrong, and logs that. It is not sent again.
+func (ms *membership) isGivenUp(what string, err error) bool {
+	if err == nil || !isWrong(err) {
+		return false
+	}
+	ms.member.group.base.LogFailed(fmt.Errorf("the server calls %s wrong: %w", what, err))
+	return true
 }
 
 // addNames makes the poller set names again that the server has lost.

@@ -383,7 +383,7 @@ func (a *Attempt) unmarked() string { return a.text }
 func (a *Attempt) ticket() string { return a.text[:layout.HoldSize+len(a.request.Mode)] }
 
 // attempt returns the id of a within its session: the part of the hold id after the session's.
-func (a *Attempt) attempt() string {
-	end := layout.HoldSize
-	return a.text[end-attemptSize : end]
-}
+func (a *Attempt) attempt() string { return attemptIn(a.text) }
+
+// attemptIn returns the id within the session that a ticket or a hold has.
+func attemptIn(text string) string { return text[layout.HoldSize-attemptSize : layout.HoldSize] }

@@ -36,13 +36,11 @@ func (p *pastTickets) add(a *Attempt) {
 // within the session. If no such attempt is remembered, leaveAgainLocked does nothing.
 func (r *Registry) leaveAgainLocked(ticket string) {
 	for _, past := range r.mu.past.all {
-		a := Attempt{text: past.text}
-		if !strings.HasPrefix(ticket, a.attempt()) {
-			continue
+		if strings.HasPrefix(ticket, attemptIn(past.text)) {
+			a := &Attempt{q: &Queue{registry: r, keys: past.keys}, text: past.text, request: past.request, state: over}
+			a.leftTicketLocked()
+			a.repeatLeave()
+			return
 		}
-		again := &Attempt{q: &Queue{registry: r, keys: past.keys}, text: past.text, request: past.request, state: over}
-		again.leftTicketLocked()
-		again.repeatLeave()
-		return
 	}
 }
