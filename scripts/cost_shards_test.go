@@ -94,7 +94,7 @@ func shardCosts() []costRow {
 	}
 	return []costRow{
 		{script: scripts.ShardsJoin, crowd: "Shards", base: one, fill: aShardGroup, keys: keys, args: with(shardJoin(holdOf("c"), 64)...)},
-		{script: scripts.ShardsPoll, crowd: "Shards", base: one, fill: aShardGroup, keys: keys, args: with(firstMember, digits(9e15), "PUBLISH", "c")},
+		{script: scripts.ShardsPoll, crowd: "Shards", base: one, fill: aShardGroup, keys: keys, args: with(firstMember, digits(noon+3*second), "PUBLISH", "c")},
 		{script: scripts.ShardsPoll, crowd: "Requests", base: sixteen, fill: calmShards, keys: keys, args: with(nextMember, digits(0), "PUBLISH", "c")},
 		{script: scripts.ShardsRelease, crowd: "Shards", base: one, fill: aShardGroup, keys: keys, args: release},
 		{script: scripts.ShardsLeave, crowd: "Shards", base: sixteen, fill: aShardGroup, keys: keys, args: with(firstMember, "PUBLISH", "c")},

@@ -118,8 +118,8 @@ func mistakes() []*mistake {
 		{name: "a move by hand is undone", was: "local by_hand = is_live and row.class == '0'", is: "local by_hand = false", rule: keepsAMoveByHand},
 		{name: "a move by hand leaves a promise as it is", was: "if row.promised ~= number and (not", is: "if row.promised == number then return {1, now, 0} end\nif row.promised ~= number and (not", rule: keepsAPromise},
 		{name: "who leaves waits for drains that hang", was: "if not find('n:' .. number, 1)[1] then", is: "if false then", rule: leavesBesideHung},
-		{name: "a round of names goes on beside a later one", was: "if round ~= id then", is: "if not round then", rule: countsTheLastRound},
-		{name: "a round of names goes on that is lost", was: "if round ~= id then", is: "if round and round ~= id then", rule: countsTheLastRound},
+		{name: "a round of names continues beside a later one", was: "if round ~= id then", is: "if not round then", rule: countsTheLastRound},
+		{name: "a lost round of names continues", was: "if round ~= id then", is: "if round and round ~= id then", rule: countsTheLastRound},
 		{name: "names that left by themselves are listed", was: "if redis.call('HGET', group, 'digest') == '-' then", is: "if true then", rule: countsTheLastRound},
 		{name: "requests during a resize are forgotten", was: "  read_requested() -- what all members request since then\n", is: "", rule: remembersRequests},
 	}

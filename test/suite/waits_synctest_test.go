@@ -69,7 +69,7 @@ func handedOver(w *World, k Kind) {
 	a, b := w.Process(k), w.Rival(k)
 	ways := 2 * max(k.RoundTrips/max(k.Servers, 1)-1, 1+k.Members)
 	if k.In != nil {
-		ways += 2 // a waiter of theirs is told to try
+		ways += 2 // the release sends a message, and the waiter tries
 	}
 	for i := range 6 {
 		h := w.Holds(a, "a")

@@ -121,8 +121,7 @@ func TestAStepOfTheServersClockCostsOneLease(t *testing.T) {
 					bubbleOfUsers(t, func(f *fixture) {
 						holder, link := f.open()
 						next := f.user().Session
-						var ahead atomic.Int64
-						f.skewed(func() time.Duration { return time.Duration(ahead.Load()) })
+						ahead := f.skewed()
 						ctx, cancel := context.WithCancel(f.Context())
 						defer cancel()
 						had, err := heldBefore(name)(ctx, holder)
@@ -130,7 +129,7 @@ func TestAStepOfTheServersClockCostsOneLease(t *testing.T) {
 						time.Sleep(15 * time.Second) // it has its whole lease
 						waiting := locktest.LaterWith(ctx, func(ctx context.Context) (*owned, error) { return take(ctx, next) })
 						time.Sleep(2 * time.Second)
-						f.stepsClock(&ahead, step)
+						f.stepsClock(ahead, step)
 						most := 2 * time.Second
 						switch {
 						case dies:
@@ -168,8 +167,7 @@ func TestAClockBeforeTokensCountIsNamed(t *testing.T) {
 			t.Run(fmt.Sprint(name, year), func(t *testing.T) {
 				t.Parallel()
 				bubbleOfUsers(t, func(f *fixture) {
-					var ahead atomic.Int64
-					f.skewed(func() time.Duration { return time.Duration(ahead.Load()) })
+					ahead := f.skewed()
 					had, err := heldBefore(name)(f.Context(), f.user().Session)
 					require.NoError(f, err)
 					next := f.user().Session
@@ -177,7 +175,7 @@ func TestAClockBeforeTokensCountIsNamed(t *testing.T) {
 					time.Sleep(15 * time.Second)
 
 					step := time.Until(time.Date(year, time.March, 1, 0, 0, 0, 0, time.UTC))
-					f.stepsClock(&ahead, step)
+					f.stepsClock(ahead, step)
 					time.Sleep(2 * time.Second)
 					synctest.Wait()
 					require.Len(f, waiting, 1, "it waits for longer")
@@ -189,7 +187,7 @@ func TestAClockBeforeTokensCountIsNamed(t *testing.T) {
 					}
 					time.Sleep(time.Minute)
 
-					f.stepsClock(&ahead, -step)
+					f.stepsClock(ahead, -step)
 					_ = had.release() // what was renewed by the wrong clock has ended by the right one
 					again, err := take(f.Context(), newcomer)
 					require.NoError(f, err)

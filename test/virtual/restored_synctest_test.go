@@ -212,8 +212,7 @@ func TestALostRoundIsNotTakenForOpen(t *testing.T) {
 			t.Run(fmt.Sprint(rounds, ahead), func(t *testing.T) {
 				t.Parallel()
 				bubbleOfUsers(t, func(f *fixture) {
-					var clock atomic.Int64
-					f.skewed(func() time.Duration { return time.Duration(clock.Load()) })
+					clock := f.skewed()
 					mine, theirs := countdown.New(f.user().Session, "a"), countdown.New(f.user().Session, "a")
 					starts := func() countdown.Round {
 						r, err := theirs.Start(f.Context(), 2)
@@ -233,7 +232,7 @@ func TestALostRoundIsNotTakenForOpen(t *testing.T) {
 					go func() { waiting <- lost.Wait(f.Context()) }()
 					time.Sleep(5 * time.Second)
 
-					f.stepsClock(&clock, ahead)
+					f.stepsClock(clock, ahead)
 					kept.restore(f.T, f.redis)
 					for range rounds {
 						opens(starts())

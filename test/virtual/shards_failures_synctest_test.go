@@ -292,12 +292,11 @@ func TestClockThatIsSetBackDelaysTheDeadByOneLease(t *testing.T) {
 	t.Parallel()
 	bubbleOfUsers(t, func(w *fixture) {
 		const n, step = 16, time.Hour
-		var back atomic.Int64
-		w.skewed(func() time.Duration { return -time.Duration(back.Load()) })
+		ahead := w.skewed()
 		l := newShardLog(w)
 		members := l.some(n, 2)
 		members[1].kill()
-		back.Store(int64(step))
+		ahead.Store(-int64(step))
 		took := l.untilEven(n, members[0])
 		moves, _ := l.reset()
 		t.Logf("killed, and the clock set back by %v: all owned after %v, %d moves", step, took, moves)
@@ -606,8 +605,7 @@ func TestTokensRiseIfDataIsLostAfterTheClockWasSetBack(t *testing.T) {
 	t.Parallel()
 	bubbleOfUsers(t, func(w *fixture) {
 		const n = 16
-		var ahead atomic.Int64
-		w.skewed(func() time.Duration { return time.Duration(ahead.Load()) })
+		ahead := w.skewed()
 		l := newShardLog(w)
 		members := l.some(n, 2)
 		ahead.Store(-int64(2 * time.Hour))

@@ -64,8 +64,7 @@ func TestServerThatLostWritesAndTimeGrantsWhatMembersTake(t *testing.T) {
 	t.Parallel()
 	bubbleOfUsers(t, func(w *fixture) {
 		const n = 16
-		var ahead atomic.Int64
-		w.skewed(func() time.Duration { return time.Duration(ahead.Load()) })
+		ahead := w.skewed()
 		l := newShardLog(w)
 		members := l.some(n, 3)
 		kept := backupOf(w.T, w.redis)
@@ -140,8 +139,7 @@ func TestObserversForgetWhatTheServerLost(t *testing.T) {
 				t.Parallel()
 				bubbleOfUsers(t, func(w *fixture) {
 					const n = 16
-					var ahead atomic.Int64
-					w.skewed(func() time.Duration { return time.Duration(ahead.Load()) })
+					ahead := w.skewed()
 					l := newShardLog(w)
 					members := l.some(n, 3)
 					g := shards.New(w.user().Session, "a", shards.Count(n))

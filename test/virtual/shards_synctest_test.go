@@ -308,14 +308,16 @@ func TestUnownedShardIsReportedAllTheTime(t *testing.T) {
 	})
 }
 
-// skewed makes the server's clock wrong by what ahead returns.
-func (f *fixture) skewed(ahead func() time.Duration) {
+// skewed returns by how many nanoseconds the server's clock is ahead from here on: 0 until a test stores another number.
+func (f *fixture) skewed() *atomic.Int64 {
+	ahead := new(atomic.Int64)
 	f.redis.Server().SetPreHook(func(_ *server.Peer, command string, _ ...string) bool {
 		if strings.HasPrefix(command, "EVAL") { // not for the commands of a script, which has the server's lock
-			f.redis.SetTime(time.Now().Add(ahead()))
+			f.redis.SetTime(time.Now().Add(time.Duration(ahead.Load())))
 		}
 		return false
 	})
+	return ahead
 }
 
 // A clock that is set forward or back moves nothing.
@@ -324,13 +326,8 @@ func TestClockStepsMoveNoShards(t *testing.T) {
 	for _, step := range []time.Duration{20 * time.Second, -20 * time.Second} {
 		bubbleOfUsers(t, func(w *fixture) {
 			const n = 16
-			began := time.Now()
-			w.skewed(func() time.Duration {
-				if time.Since(began) > time.Minute {
-					return step
-				}
-				return 0
-			})
+			ahead := w.skewed()
+			time.AfterFunc(time.Minute, func() { ahead.Store(int64(step)) })
 			l := newShardLog(w)
 			a, b := l.member(shards.Count(n), shardDrain), l.member(shards.Count(n), shardDrain)
 			l.untilEven(n, a, b)

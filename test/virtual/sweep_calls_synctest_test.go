@@ -121,7 +121,7 @@ func TestForceUnlockThatFailsMayBeRepeated(t *testing.T) {
 	match := locktest.RunsScript(scripts.HolderDescribe, scripts.LockForce, scripts.HoldsList, scripts.RWLockForce)
 	for _, kind := range []locktest.Primitive{locktest.Reentrant(), locktest.Writer(), locktest.Reader()} {
 		for _, fault := range redistest.FaultKinds() {
-			for at := 1; at <= 2; at++ { // it asks who has the lock, and takes it
+			for at := 1; at <= 2; at++ { // ForceUnlock asks for the holder, and ends its hold
 				for _, cancelled := range []bool{false, true} {
 					bubbleOfUsers(t, func(f *fixture) {
 						what := fmt.Sprint(kind.Name, fault, at, cancelled)
