@@ -19,13 +19,15 @@
 //  2. A term ends in its process a third of its lease before its hold can expire on the server: 5 s of
 //     15 s (StepDown sets another time). If it ends while the process is paused, the first Term.Err
 //     after that returns ErrLost. Package signalbox, guarantee 1, has two exceptions.
-//  3. Run releases the lease only after its function has returned.
+//  3. Run releases the lease only after its function has returned, also if the term ended earlier, as
+//     long as the server can be reached.
 //  4. Fencing: a term has a greater token than every earlier term. Package signalbox, guarantee 2, has
 //     the exceptions.
 //  5. Order: candidates lead in the order in which the server received their calls. After Resign the
 //     next one leads after one request and one message; after a crash, within one lease and about a
 //     second.
-//  6. Only the holder of a term can write its value. A new term does not inherit it.
+//  6. Only the holder of a term can write its value, and no late request overwrites a later one. A new
+//     term does not inherit it.
 //  7. Observers see every leader and every value that lasts for more than about a second, even if
 //     messages are lost, and a new leader together with its first value. The same is true of times without
 //     a leader. The session identifies a leader, not its label.
