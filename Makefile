@@ -78,9 +78,9 @@ test: redis ## the tests of all modules that need not wait for real time
 	$(call tests,-short -timeout $(LONGEST))
 
 .PHONY: test-full
-test-full: redis ## all tests of all modules, under the race detector where there is a C compiler
-	$(call tests,$(RACE) -timeout $(LONGEST))
-	$(if $(RACE),cd test && GOWORK=off $(gotest) -shuffle=on -timeout $(LONGEST) ./virtual ./suite ./walks ./shardgroups ./interop)
+test-full: redis ## all tests of all modules; those of make test under the race detector, where there is a C compiler
+	$(call tests,-timeout $(LONGEST))
+	$(if $(RACE),GOWORK= $(gotest) -p $(at_once) -race -short -shuffle=on -timeout $(LONGEST) $(first) work)
 	cd test && for world in $(WORLDS); do SIGNALBOX_WORLDS=$$world GOWORK=off $(gotest) -shuffle=on -timeout $(LONGEST) -run "TestPromises|TestScripts|TestProcesses" ./suite; done
 
 .PHONY: race

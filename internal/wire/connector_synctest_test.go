@@ -182,7 +182,7 @@ func TestConnectionsEndByTheirAgeBetweenRequests(t *testing.T) {
 		var mu sync.Mutex
 		var callers sync.WaitGroup
 		until := time.Now().Add(20 * time.Second)
-		for range 20 {
+		for range 4 {
 			callers.Go(func() {
 				for time.Now().Before(until) {
 					ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -202,7 +202,7 @@ func TestConnectionsEndByTheirAgeBetweenRequests(t *testing.T) {
 				}
 			})
 		}
-		for range 5 { // a program's own commands on the client, which it does not repeat by itself
+		for range 2 { // a program's own commands on the client, which it does not repeat by itself
 			callers.Go(func() {
 				for time.Now().Before(until) {
 					if err := client.Do(t.Context(), client.B().Set().Key("a").Value("b").Build()).Error(); err != nil {
