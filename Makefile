@@ -141,10 +141,16 @@ platforms: ## build what users build for other PLATFORMS
 		$(call in,. cmd/signalbox gocron goredis otel signalboxtest valkeygo,go build -o /dev/null ./...) || status=1;) exit $$status
 
 .PHONY: lint
-lint: $(BIN)/golangci-lint ## golangci-lint as .golangci.yml has it
+lint: $(BIN)/golangci-lint $(BIN)/actionlint ## golangci-lint as .golangci.yml has it, and actionlint of the workflows
+	$(BIN)/actionlint
 	$(BIN)/golangci-lint config verify
 	@status=0; GOWORK= $(BIN)/golangci-lint run --allow-serial-runners $(patsubst %,./%/...,$(filter-out $(ALONE),$(MODULES))) || status=1; \
 		$(call alone,$(abspath $(BIN))/golangci-lint run --allow-serial-runners ./...) || status=1; exit $$status
+
+# Without a line of help: its list of vulnerabilities is on a server that not each machine reaches.
+.PHONY: vulnerabilities
+vulnerabilities: $(BIN)/govulncheck
+	$(call each,$(abspath $(BIN))/govulncheck ./...)
 
 .PHONY: fuzz
 fuzz: redis ## every fuzz target for FUZZTIME
@@ -198,11 +204,13 @@ check: ## all that CI runs
 .PHONY: tools
 tools: $(BIN)/golangci-lint $(BIN)/benchstat ## build the pinned tools into .bin
 
-$(BIN)/golangci-lint: tools/go.mod tools/go.sum
-	cd tools && GOWORK=off go build -o ../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+# A program that is a tool of tools/go.mod.
+$(BIN)/golangci-lint $(BIN)/benchstat $(BIN)/govulncheck: tools/go.mod tools/go.sum
+	cd tools && GOWORK=off go build -o ../$@ $$(GOWORK=off go list tool | grep '/$(@F)$$')
 
-$(BIN)/benchstat: tools/go.mod tools/go.sum
-	cd tools && GOWORK=off go build -o ../$@ golang.org/x/perf/cmd/benchstat
+# It needs an older yaml than golangci-lint, so it is no tool of tools/go.mod.
+$(BIN)/actionlint: Makefile
+	GOWORK=off GOBIN=$(abspath $(BIN)) go install github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 
 # A server for the tests. They start their own, on ports that are free.
 .PHONY: redis
