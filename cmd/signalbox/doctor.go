@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/words"
 )
 
 const doctorHelp = `Check whether the server suits locks: its version, topology, memory and eviction, the rights of the user, whether it accepts
@@ -151,16 +152,16 @@ func exitCodeOf(findings []finding) error {
 func printFindings(out io.Writer, findings []finding) error {
 	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0) // it returns errors from Flush
 	for _, f := range findings {
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\n", f.Status, f.Check, printable(f.Found))
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\n", f.Status, f.Check, words.Printable(f.Found))
 		if len(f.Nodes) > 0 {
-			_, _ = fmt.Fprintf(table, "\t\tnodes: %s\n", printable(joined(f.Nodes)))
+			_, _ = fmt.Fprintf(table, "\t\tnodes: %s\n", words.Printable(joined(f.Nodes)))
 		}
 		label := "do"
 		if f.Status == statusOK {
 			label = "note" // nothing has to be done
 		}
 		if f.Advice != "" {
-			_, _ = fmt.Fprintf(table, "\t\t%s: %s\n", label, printable(f.Advice))
+			_, _ = fmt.Fprintf(table, "\t\t%s: %s\n", label, words.Printable(f.Advice))
 		}
 	}
 	return table.Flush()

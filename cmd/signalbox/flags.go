@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/signalbox-go/signalbox/internal/words"
 )
 
 // parseDuration reads a duration, or a number of seconds.
@@ -107,14 +109,14 @@ func dashed(name string) string {
 	return "--" + name
 }
 
-// arguments returns a check that a command has from least to most arguments; words says which.
-func arguments(least, most int, words string) cobra.PositionalArgs {
+// arguments returns a check that a command has from least to most arguments; wanted says which.
+func arguments(least, most int, wanted string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
 		case len(args) < least:
-			return badUsage("%s needs an argument: %s", cmd.Name(), words)
+			return badUsage("%s needs an argument: %s", cmd.Name(), wanted)
 		case len(args) > most:
-			return badUsage("%s: %s too many, it takes %s", cmd.Name(), counted(len(args)-most, "argument"), words)
+			return badUsage("%s: %s too many, it takes %s", cmd.Name(), words.Counted(len(args)-most, "argument"), wanted)
 		default:
 			return nil
 		}

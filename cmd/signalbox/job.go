@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/words"
 )
 
 // job is a program that runs under a lease.
@@ -217,5 +218,5 @@ func (j *job) release(code int, lost error) error {
 }
 
 func (j *job) warn(text string) {
-	_, _ = fmt.Fprintln(j.stderr, oneLine(fmt.Errorf("%s: %s", j.title, text))) // the exit code counts
+	_, _ = fmt.Fprintln(j.stderr, words.OneLine(fmt.Errorf("%s: %s", j.title, text))) // the exit code counts
 }

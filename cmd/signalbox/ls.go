@@ -7,15 +7,14 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/inspect"
+	"github.com/signalbox-go/signalbox/internal/words"
 )
 
 const lsHelp = `List the names in use that begin with PREFIX, sorted, of every kind of lock. Names and labels with control
@@ -87,7 +86,7 @@ func (s *serverFlags) list(
 // printJSON prints objects, each on a line of its own.
 func printJSON[T any](out io.Writer, objects []T) error {
 	for _, object := range objects {
-		line, err := jsonLine(object)
+		line, err := words.JSONLine(object)
 		if err != nil {
 			return err
 		}
@@ -105,49 +104,7 @@ func printTable(out io.Writer, entries []inspect.Entry) error {
 	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0) // it returns errors from Flush
 	_, _ = fmt.Fprintln(table, "NAME\tKIND\tHELD\tSINCE\tUNTIL\tWAITING\tTOKEN")
 	for _, e := range entries {
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", shown(e.Name), e.Kind, held(e), moment(e.Since), moment(e.Until), e.WaiterCount, token(e.Token))
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", words.Shown(e.Name), e.Kind, words.Held(e), words.Moment(e.Since), words.Moment(e.Until), e.WaiterCount, words.Token(e.Token))
 	}
 	return table.Flush()
-}
-
-// held describes the holders of an entry, in few words.
-func held(e inspect.Entry) string {
-	switch {
-	case e.Kind == inspect.Countdown:
-		return fmt.Sprintf("%d of %d missing", e.Left, e.Total)
-	case e.Kind == inspect.Once || e.Kind == inspect.Foreign || e.Kind == inspect.Number:
-		return "-"
-	case e.Kind == inspect.Shards:
-		return fmt.Sprintf("%s, %d of %s unowned", counted(e.HolderCount, "member"), e.Unowned, counted(e.Shards, "shard"))
-	case len(e.Holders) == 0:
-		return "-"
-	}
-	text := shown(e.Holders[0].Label)
-	if e.HolderCount > 1 {
-		text += fmt.Sprintf(" +%d", e.HolderCount-1)
-	}
-	switch {
-	case e.Capacity > 0:
-		text += fmt.Sprintf(" (%d of %d)", e.Held, e.Capacity)
-	case e.Held > 0:
-		text += fmt.Sprintf(" (%d)", e.Held)
-	case e.Holders[0].Shared:
-		text += " (read)"
-	}
-	return text
-}
-
-// moment returns a time of the server, or a dash.
-func moment(t time.Time) string {
-	if t.IsZero() {
-		return "-"
-	}
-	return t.UTC().Format(time.RFC3339)
-}
-
-func token(t uint64) string {
-	if t == 0 {
-		return "-"
-	}
-	return strconv.FormatUint(t, 10)
 }

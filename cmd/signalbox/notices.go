@@ -14,6 +14,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/signalbox-go/signalbox/internal/words"
 )
 
 // notices writes what lasts, and what no call returns, to standard error: a line when it begins, which says what to do, and one when
@@ -121,7 +123,7 @@ func (n *notices) Write(lines []byte) (int, error) {
 
 func (n *notices) writeLocked(line string) {
 	if len(n.mu.waiting) < mostLines {
-		n.mu.waiting = append(n.mu.waiting, oneLine(errors.New(line)))
+		n.mu.waiting = append(n.mu.waiting, words.OneLine(errors.New(line)))
 	}
 	n.startLocked()
 }

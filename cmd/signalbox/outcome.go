@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/words"
 )
 
 // The exit codes. Those of the program that run starts are passed through, and 128+n if a signal ended
@@ -62,13 +63,13 @@ func outcome(ctx context.Context, err error) (code int, line string) {
 		if decided.err == nil {
 			return decided.code, ""
 		}
-		return decided.code, oneLine(err)
+		return decided.code, words.OneLine(err)
 	default:
 		var caught *signalError
 		if errors.As(context.Cause(ctx), &caught) {
 			return caught.code(), ""
 		}
-		return codeOf(err), oneLine(err)
+		return codeOf(err), words.OneLine(err)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/signalbox-go/signalbox/inspect"
+	"github.com/signalbox-go/signalbox/internal/words"
 )
 
 // progress says on a terminal how far a long list is, on a line that it writes over.
@@ -39,7 +39,7 @@ func (p *progress) report(examined, keys int64) {
 		return
 	}
 	p.last, p.wrote = now, true
-	text := "signalbox: " + examinedOf(examined, keys)
+	text := "signalbox: " + words.Examined(examined, keys)
 	if left := time.Duration(float64(now.Sub(p.begun)) * float64(keys-examined) / float64(max(examined, 1))); keys > 0 && left >= time.Second {
 		text += ", " + left.Round(time.Second).String() + " left"
 	}
@@ -58,27 +58,4 @@ func (p *progress) say(text string) {
 	if p.to != nil {
 		_, _ = fmt.Fprintln(p.to, "signalbox: "+text)
 	}
-}
-
-func examinedOf(examined, keys int64) string {
-	if keys == 0 {
-		return fmt.Sprintf("%d keys examined", examined)
-	}
-	return fmt.Sprintf("%d of %d keys examined", examined, keys)
-}
-
-// lateness is how old a list is before it says so.
-const lateness = 30 * time.Second
-
-// note says in a line how late a list is, or nothing if it is not.
-func note(now inspect.Snapshot) string {
-	switch {
-	case now.Err != nil && now.Keys == 0:
-		return "" // the error says more
-	case !now.Complete:
-		return "not all names are found yet: " + examinedOf(now.Examined, now.Keys)
-	case now.Age > lateness:
-		return fmt.Sprintf("names that are new since %v may be missing: %s", now.Age.Round(time.Second), examinedOf(now.Examined, now.Keys))
-	}
-	return ""
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/signalbox-go/signalbox/internal/words"
 )
 
 // secretFile is a file whose first line is a secret. It is read whenever the secret is needed, since secrets are rotated while a
@@ -84,7 +86,7 @@ func (f *secretFile) readBy(ctx context.Context, do func(path string, isPipe fun
 	}
 	secret, regular, err := f.readLocked(ctx, do)
 	if err == nil && len(secret) < f.least {
-		err = fmt.Errorf("it has %s, and needs %d or more", counted(len(secret), "character"), f.least)
+		err = fmt.Errorf("it has %s, and needs %d or more", words.Counted(len(secret), "character"), f.least)
 	}
 	switch {
 	case err == nil:

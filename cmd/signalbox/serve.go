@@ -16,11 +16,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/inspect"
+	"github.com/signalbox-go/signalbox/inspect/inspecthttp"
 )
 
 const serveHelp = `Serve a page with the names in use that begin with PREFIX at /, and metrics for Prometheus at
-/metrics. The page needs no JavaScript and reloads itself. All requests share one list. Its holders and waiters are at
+/metrics. The pages need no JavaScript and are read anew by themselves. A request that accepts application/json
+gets JSON. All requests share one list, which is kept up to date for 30 s after each. Its holders and waiters are at
 most --every old. It takes at most a tenth of the server's time: a name that is new appears within about 10 s for each
 million keys that the server has. signalbox_list_age_seconds says how late.
 
@@ -48,7 +49,6 @@ const (
 	idleTimeout     = time.Minute
 	shutdownTimeout = 3 * time.Second
 	largestHeader   = 16 << 10
-	largestForm     = 4 << 10
 )
 
 // serveFlags are the flags of serve.
@@ -91,26 +91,16 @@ func (f *serveFlags) run(cmd *cobra.Command, session *signalbox.Session, args []
 	if err != nil {
 		return err
 	}
-	names, stop := follow(ctx, session, prefix, f.every)
-	defer stop()
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", f.listen)
 	if err != nil {
 		return &exitError{listenCode(err), err}
 	}
-	site := &site{
-		snapshot: func(waits context.Context) inspect.Snapshot {
-			now := names.Snapshot(waits)
-			if ctx.Err() == nil { // else the list has ended
-				f.server.reportCall("serve", now.Err)
-			}
-			return now
-		},
-		expire: names.Expire,
-		reload: f.every, secret: secret,
-		loopback:  isLoopback(listener.Addr().String()),
-		breakSeen: func(ctx context.Context, seen inspect.Entry) error { return inspect.BreakSeen(ctx, session, seen) },
-		pages:     make(chan struct{}, maxPages),
-	}
+	site := newSite(session, inspecthttp.Options{Prefix: prefix, Every: f.every}, secret, func(err error) {
+		if ctx.Err() == nil { // else the list has ended
+			f.server.reportCall("serve", err)
+		}
+	})
+	site.loopback = isLoopback(listener.Addr().String())
 	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "signalbox: serving http://%s/\n", listener.Addr())
 	return serveUntil(ctx, listener, site.handler())
 }

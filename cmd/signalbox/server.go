@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/words"
 )
 
 // serverFlags is what the flags and the environment say about the server, and about the keys of the locks.
@@ -120,7 +121,7 @@ func (s *serverFlags) reportCall(subject string, err error) {
 		return
 	}
 	remedy := remedyFor(err)
-	line := oneLine(err)
+	line := words.OneLine(err)
 	if remedy != "" {
 		line += "; " + remedy
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/inspect"
+	"github.com/signalbox-go/signalbox/internal/words"
 	"github.com/signalbox-go/signalbox/shards"
 )
 
@@ -76,7 +77,7 @@ func printGroups(out io.Writer, groups []inspect.Entry) error {
 	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0) // it returns errors from Flush
 	_, _ = fmt.Fprintln(table, "GROUP\tSHARDS\tMEMBERS\tUNOWNED\tSINCE\tDRAINING\tSINCE")
 	for _, e := range groups {
-		_, _ = fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%s\t%d\t%s\n", shown(e.Name), e.Shards, e.HolderCount, e.Unowned, moment(e.UnownedSince), e.Draining, moment(e.DrainingSince))
+		_, _ = fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%s\t%d\t%s\n", words.Shown(e.Name), e.Shards, e.HolderCount, e.Unowned, words.Moment(e.UnownedSince), e.Draining, words.Moment(e.DrainingSince))
 	}
 	return table.Flush()
 }
@@ -105,24 +106,24 @@ func lineOf(o shards.ShardInfo) shardLine {
 	return shardLine{o.Name, state, o.Label, o.Value, o.Session, o.Token, o.Since, o.DrainingSince, o.Losses}
 }
 
-// text returns the words of a line, with tabs between them.
+// text returns the columns of a line, with tabs between them.
 func (l shardLine) text() string {
-	words := []string{shown(l.Shard), l.State}
+	columns := []string{words.Shown(l.Shard), l.State}
 	if l.Session != "" {
-		words = append(words, shown(l.Label), "since "+moment(l.Since), "token "+token(l.Token))
+		columns = append(columns, words.Shown(l.Label), "since "+words.Moment(l.Since), "token "+words.Token(l.Token))
 	} else {
-		words = append(words, "-", "since "+moment(l.Since), "-")
+		columns = append(columns, "-", "since "+words.Moment(l.Since), "-")
 	}
 	if l.Value != "" {
-		words = append(words, "value "+shown(l.Value))
+		columns = append(columns, "value "+words.Shown(l.Value))
 	}
 	if !l.DrainingSince.IsZero() {
-		words = append(words, "asked for "+moment(l.DrainingSince))
+		columns = append(columns, "asked for "+words.Moment(l.DrainingSince))
 	}
 	if l.Losses > 0 {
-		words = append(words, fmt.Sprintf("losses %d", l.Losses))
+		columns = append(columns, fmt.Sprintf("losses %d", l.Losses))
 	}
-	return strings.Join(words, "\t")
+	return strings.Join(columns, "\t")
 }
 
 // printShards prints shards as objects or as a table.

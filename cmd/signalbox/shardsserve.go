@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/words"
 	"github.com/signalbox-go/signalbox/shards"
 )
 
@@ -191,7 +192,7 @@ func (f *shardsServeFlags) serve(ctx context.Context, j *job, programs *reaper, 
 	defer signals.remove(c)
 	err = j.supervise(context.WithoutCancel(ctx), c, own)
 	if errors.Is(err, signalbox.ErrLost) {
-		_, _ = fmt.Fprintln(j.stderr, oneLine(err)) // the exit code of this command does not say it
+		_, _ = fmt.Fprintln(j.stderr, words.OneLine(err)) // the exit code of this command does not say it
 	}
 	code, _ := outcome(ctx, err)
 	switch {

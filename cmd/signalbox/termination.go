@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/signalbox-go/signalbox/internal/words"
 )
 
 // survivor is a process of the program that still runs.
@@ -29,11 +31,11 @@ const maxListed = 10
 
 // listed returns the processes for a line, each with the reason why it still runs.
 func listed(left []survivor) string {
-	var words []string
+	var shown []string
 	for _, s := range left[:min(len(left), maxListed)] {
 		text := strconv.Itoa(s.pid)
 		if s.name != "" {
-			text += " " + shown(s.name)
+			text += " " + words.Shown(s.name)
 		}
 		switch {
 		case s.denied:
@@ -41,12 +43,12 @@ func listed(left []survivor) string {
 		case s.uninterruptible:
 			text += " (waits in the kernel, as for a disk or NFS)"
 		}
-		words = append(words, text)
+		shown = append(shown, text)
 	}
 	if more := len(left) - maxListed; more > 0 {
-		words = append(words, fmt.Sprintf("%d more", more))
+		shown = append(shown, fmt.Sprintf("%d more", more))
 	}
-	return strings.Join(words, ", ")
+	return strings.Join(shown, ", ")
 }
 
 // How often the end of a program is looked for, and how often a survivor is reported.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/inspect"
+	"github.com/signalbox-go/signalbox/internal/words"
 )
 
 const watchHelp = `Show the names in use that begin with PREFIX, and keep the list up to date until q is pressed. CHANGES/S is
@@ -97,7 +98,7 @@ func poller(ctx context.Context, names *inspect.List) tea.Cmd {
 		ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 		defer cancel()
 		now := names.Snapshot(ctx)
-		return listMsg{slices.Clone(now.Entries), now.Err, now.At, note(now)}
+		return listMsg{slices.Clone(now.Entries), now.Err, now.At, words.Lateness(now)}
 	}
 }
 
@@ -272,7 +273,7 @@ func (s *screen) text() string {
 	lines = append(lines, s.row(heads))
 	for _, e := range s.last.entries[s.top:min(s.top+s.rows(), len(s.last.entries))] {
 		lines = append(lines, s.row([]string{
-			shown(e.Name), strconv.Itoa(e.WaiterCount), held(e), s.age(e.Since), fmt.Sprintf("%.1f", s.rates[e.Key].second), e.Kind,
+			words.Shown(e.Name), strconv.Itoa(e.WaiterCount), words.Held(e), s.age(e.Since), fmt.Sprintf("%.1f", s.rates[e.Key].second), e.Kind,
 		}))
 	}
 	for len(lines) < s.height-1 {
@@ -302,7 +303,7 @@ func (s *screen) title() string {
 	silent := s.now.Sub(s.pollBegun)
 	switch {
 	case s.err != nil:
-		return asOf + "; " + strings.TrimPrefix(oneLine(s.err), "signalbox: ")
+		return asOf + "; " + strings.TrimPrefix(words.OneLine(s.err), "signalbox: ")
 	case !s.pollBegun.IsZero() && silent > time.Second:
 		return fmt.Sprintf("%s; no reply for %v", asOf, silent.Round(time.Second))
 	case s.last.at.IsZero():
@@ -312,8 +313,8 @@ func (s *screen) title() string {
 	for _, e := range s.last.entries {
 		holders, waiters = holders+e.HolderCount, waiters+e.WaiterCount
 	}
-	return fmt.Sprintf("signalbox %s  %s  %s, %s, %s", shown(s.prefix+"*"), s.last.at.Format(time.TimeOnly),
-		counted(len(s.last.entries), "name"), counted(holders, "holder"), counted(waiters, "waiter"))
+	return fmt.Sprintf("signalbox %s  %s  %s, %s, %s", words.Shown(s.prefix+"*"), s.last.at.Format(time.TimeOnly),
+		words.Counted(len(s.last.entries), "name"), words.Counted(holders, "holder"), words.Counted(waiters, "waiter"))
 }
 
 // row puts cells into the columns.

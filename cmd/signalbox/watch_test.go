@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/inspect"
+	"github.com/signalbox-go/signalbox/internal/words"
 )
 
 // watched returns a screen of a size that has polled these entries.
@@ -114,7 +115,7 @@ func TestWatchSaysHowLateTheListIs(t *testing.T) {
 	t.Parallel()
 	s := watched(160, 10, entry("a"))
 	require.NotContains(t, s.text(), "examined")
-	s.Update(listMsg{at: time.Unix(101, 0), note: note(inspect.Snapshot{Examined: 5, Keys: 20})})
+	s.Update(listMsg{at: time.Unix(101, 0), note: words.Lateness(inspect.Snapshot{Examined: 5, Keys: 20})})
 	require.Contains(t, s.text(), "by waiters; not all names are found yet: 5 of 20 keys examined   q quits")
 }
 
@@ -130,7 +131,7 @@ func TestProgressIsOneLineOfALongList(t *testing.T) {
 	p.report(21, 100)
 	p.end()
 	require.Equal(t, "\rsignalbox: 20 of 100 keys examined, 40s left\x1b[K\r\x1b[K", text.String())
-	require.Equal(t, "7 keys examined", examinedOf(7, 0))
+	require.Equal(t, "7 keys examined", words.Examined(7, 0))
 }
 
 func TestWatchCountsChanges(t *testing.T) {

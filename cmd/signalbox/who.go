@@ -12,6 +12,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/inspect"
+	"github.com/signalbox-go/signalbox/internal/words"
 )
 
 const whoHelp = `Print the holders of NAME, as whatever kind of lock, and the sessions that wait for it, in the order of the queue. A
@@ -61,31 +62,31 @@ func anyHeld(entries []inspect.Entry) bool {
 // printWho prints entries. under says where the name was looked for.
 func printWho(out io.Writer, name, under string, entries []inspect.Entry) error {
 	if len(entries) == 0 {
-		_, err := fmt.Fprintf(out, "%s: not in use%s\n", shown(name), under)
+		_, err := fmt.Fprintf(out, "%s: not in use%s\n", words.Shown(name), under)
 		return err
 	}
 	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0) // it returns errors from Flush
 	for _, e := range entries {
 		_, _ = fmt.Fprintf(table, "%s\n", headline(e))
 		for _, h := range e.Holders {
-			words := []string{"  holds", shown(h.Label), "since " + moment(h.Since), "until " + moment(h.Until), "token " + token(h.Token)}
+			columns := []string{"  holds", words.Shown(h.Label), "since " + words.Moment(h.Since), "until " + words.Moment(h.Until), "token " + words.Token(h.Token)}
 			if e.Kind == inspect.Shards {
-				words = memberWords(h)
+				columns = memberWords(h)
 			}
 			if h.MayBeIdle {
-				words = append(words, "may be idle")
+				columns = append(columns, "may be idle")
 			}
-			_, _ = fmt.Fprintln(table, strings.Join(append(words, traits(h.Shared, h.Permits)...), "\t"))
+			_, _ = fmt.Fprintln(table, strings.Join(append(columns, traits(h.Shared, h.Permits)...), "\t"))
 		}
 		if more := e.HolderCount - len(e.Holders); more > 0 {
 			_, _ = fmt.Fprintf(table, "  and %d more\n", more)
 		}
 		for _, w := range e.Waiters {
-			words := []string{"  waits", shown(w.Label), "since " + moment(w.Since)}
+			columns := []string{"  waits", words.Shown(w.Label), "since " + words.Moment(w.Since)}
 			if !w.Alive {
-				words = append(words, "silent")
+				columns = append(columns, "silent")
 			}
-			_, _ = fmt.Fprintln(table, strings.Join(append(words, traits(w.Shared, w.Permits)...), "\t"))
+			_, _ = fmt.Fprintln(table, strings.Join(append(columns, traits(w.Shared, w.Permits)...), "\t"))
 		}
 		if more := e.WaiterCount - len(e.Waiters); more > 0 {
 			_, _ = fmt.Fprintf(table, "  and %d more\n", more)
@@ -96,57 +97,57 @@ func printWho(out io.Writer, name, under string, entries []inspect.Entry) error 
 
 // headline says what a name is used for.
 func headline(e inspect.Entry) string {
-	text := shown(e.Name) + ": " + e.Kind
+	text := words.Shown(e.Name) + ": " + e.Kind
 	switch {
 	case e.Kind == inspect.Countdown:
-		text += fmt.Sprintf(", %s, since %s", held(e), moment(e.Since))
+		text += fmt.Sprintf(", %s, since %s", words.Held(e), words.Moment(e.Since))
 	case e.Kind == inspect.Once:
-		text += fmt.Sprintf(", an outcome is stored, of a run that began %s, until %s", moment(e.Since), moment(e.Until))
+		text += fmt.Sprintf(", an outcome is stored, of a run that began %s, until %s", words.Moment(e.Since), words.Moment(e.Until))
 	case e.Kind == inspect.Foreign:
-		text += ", the key is another program's: " + shown(e.Key)
+		text += ", the key is another program's: " + words.Shown(e.Key)
 	case e.Kind == inspect.Number:
 		text += ", a latch, a semaphore or another program's counter"
 	case e.Kind == inspect.Shards:
-		text = shown(e.Name) + ": " + groupLine(e)
+		text = words.Shown(e.Name) + ": " + groupLine(e)
 	case e.Capacity > 0:
 		text += fmt.Sprintf(", %d of %d permits are held", e.Held, e.Capacity)
 	case e.Value != "":
-		text += ", value " + shown(e.Value)
+		text += ", value " + words.Shown(e.Value)
 	}
 	return text
 }
 
 // groupLine describes a group of shards.
 func groupLine(e inspect.Entry) string {
-	text := counted(e.Shards, "shard") + ", " + counted(e.HolderCount, "member")
+	text := words.Counted(e.Shards, "shard") + ", " + words.Counted(e.HolderCount, "member")
 	if e.Unowned > 0 {
-		text += fmt.Sprintf(", %d unowned since %s", e.Unowned, moment(e.UnownedSince))
+		text += fmt.Sprintf(", %d unowned since %s", e.Unowned, words.Moment(e.UnownedSince))
 	}
 	if e.Draining > 0 {
-		text += fmt.Sprintf(", %d draining since %s", e.Draining, moment(e.DrainingSince))
+		text += fmt.Sprintf(", %d draining since %s", e.Draining, words.Moment(e.DrainingSince))
 	}
 	return text
 }
 
 // memberWords describes a member of a group of shards.
 func memberWords(h inspect.Holder) []string {
-	words := []string{"  member", shown(h.Label), "since " + moment(h.Since), "until " + moment(h.Until), fmt.Sprintf("owns %d", h.Shards), "session " + h.Session}
+	columns := []string{"  member", words.Shown(h.Label), "since " + words.Moment(h.Since), "until " + words.Moment(h.Until), fmt.Sprintf("owns %d", h.Shards), "session " + h.Session}
 	if h.Value != "" {
-		words = append(words, "value "+shown(h.Value))
+		columns = append(columns, "value "+words.Shown(h.Value))
 	}
 	if h.Leaving {
-		words = append(words, "leaves")
+		columns = append(columns, "leaves")
 	}
-	return words
+	return columns
 }
 
 // traits returns what is special about a hold or a ticket.
-func traits(shared bool, permits int) (words []string) { //nolint:revive // a fact, not a switch
+func traits(shared bool, permits int) (columns []string) { //nolint:revive // a fact, not a switch
 	if shared {
-		words = append(words, "reads")
+		columns = append(columns, "reads")
 	}
 	if permits > 0 {
-		words = append(words, fmt.Sprintf("permits %d", permits))
+		columns = append(columns, fmt.Sprintf("permits %d", permits))
 	}
-	return words
+	return columns
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/signalbox-go/signalbox/election"
 	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/inspect"
+	"github.com/signalbox-go/signalbox/inspect/inspecthttp"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/multilock"
 	"github.com/signalbox-go/signalbox/once"
@@ -64,6 +65,8 @@ func empty() map[string][]any {
 		"inspect.NodeError":          {(*inspect.NodeError)(nil), new(inspect.NodeError)},
 		"inspect.List":               {(*inspect.List)(nil), new(inspect.List), inspect.NewList(none, "", 0)},
 		"inspect.Snapshot":           {inspect.Snapshot{}},
+		"inspecthttp.Handler":        nil, // its own test has them
+		"inspecthttp.Options":        {inspecthttp.Options{}},
 		"inspect.NamesOption":        {inspect.NamesOption(nil)},
 		"multilock.Lock": {
 			(*multilock.Lock)(nil), new(multilock.Lock), multilock.New(), multilock.New(nil, nil), multilock.New((*reentrant.Lock)(nil)),

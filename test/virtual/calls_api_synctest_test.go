@@ -53,6 +53,7 @@ const local = `
 // alone: the faults here are of scripts.
 const elsewhere = `
 	signalbox.Dial signalbox.DialWith signalbox.Lease.Release inspect.Names inspect.List.Run inspect.List.Snapshot
+	inspecthttp.New inspecthttp.Handler.ServeHTTP inspecthttp.Handler.Snapshot
 	multilock.Member.Check multilock.Member.Place multilock.Member.Lock multilock.Member.TryLock
 `
 

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package inspecthttp serves as pages and as JSON what package inspect lists: who holds, who waits, for how long, and which session
+// may wait for which.
+//
+//	pages := inspecthttp.New(session, inspecthttp.Options{})
+//	mux.Handle("/locks/", requireOperator(http.StripPrefix("/locks", pages)))
+//
+// The service that mounts it decides who may read: the pages show names, labels, session ids and the values of leaders.
+//
+// # Pages
+//
+//	/           the names in use, with ?prefix= those that begin so; 1,000 at most
+//	/name       ?name= : all holders and waiters of a name, 1,000 at most of each
+//	/sessions   which session may wait for which, as a tree
+//	/break      ?key=&kind= : a form that ends the holds of a name by force, if Options.AllowBreak is set
+//
+// A request that accepts application/json before text/html gets the same as JSON. The pages work without JavaScript; with it they are
+// read anew where they are, and otherwise they reload, but not while somebody writes in a form.
+//
+// # Cost
+//
+// All requests to the handlers of a session share a list for each prefix, which inspect.List keeps up to date: at most a tenth of
+// the server's time, whatever the number of readers. It sends nothing 30 s after the last request, and ends with the session.
+// At most 32 pages are written at once; further requests wait for 5 s and get status 503.
+//
+// # Not promised
+//
+// One moment: holders and waiters are at most Options.Every old, and were not read at once. A tree shows who may wait for whom: a
+// session is a process, and its goroutines hold and wait apart. So a cycle of sessions is not always a deadlock.
+package inspecthttp
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/inspect"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/words"
+)
+
+// Options are the settings of a Handler. The zero Options show all names and break none.
+type Options struct {
+	// Prefix is what the names begin with that are shown.
+	Prefix string
+	// Every is how old holders and waiters may be, and how often a page is read anew. 0 is 5 s; less than 100 ms is an error of
+	// each page.
+	Every time.Duration
+	// AllowBreak is asked before the holds of a name are ended by force: with the request, and with the holds that the form had.
+	// It returns nil, or an error whose text is shown. If it is nil there are no forms. It may be called by several goroutines.
+	AllowBreak func(r *http.Request, seen inspect.Entry) error
+	// AskToken adds a field with the name token to the form. AllowBreak has it as r.PostFormValue("token").
+	AskToken bool
+	// FormKey signs the forms, so that nothing is broken but what a page has shown. It is a random key if it is empty: processes
+	// that serve under one address need one in common. A form is valid for ten minutes.
+	FormKey []byte
+}
+
+// Handler serves the pages. New makes one.
+type Handler struct {
+	options Options
+	session *signalbox.Session
+	list    *sharedList
+	mux     *http.ServeMux
+	pages   chan struct{} // has an element for each page that is being written
+}
+
+const (
+	// defaultEvery is Options.Every if it is 0.
+	defaultEvery = 5 * time.Second
+	// maxPages is how many pages are written at once. A page is not kept in memory, but each costs time.
+	maxPages = 32
+	// pageTimeout is how long a request waits for its turn, and for a name that is read.
+	pageTimeout = 5 * time.Second
+	// largestForm has room for the holds of an entry of the list.
+	largestForm = 4 << 10
+)
+
+// New returns a Handler that shows what s sees. Errors, such as those of a session that is closed, are shown by the pages.
+func New(s *signalbox.Session, options Options) *Handler {
+	options.Every = cmp.Or(options.Every, defaultEvery)
+	if len(options.FormKey) == 0 {
+		options.FormKey = []byte(rand.Text())
+	}
+	h := &Handler{options: options, session: s, list: listOf(s, options.Prefix, options.Every), mux: http.NewServeMux(), pages: make(chan struct{}, maxPages)}
+	h.mux.HandleFunc("GET /{$}", h.inTurn(h.index))
+	h.mux.HandleFunc("GET /name", h.inTurn(h.name))
+	h.mux.HandleFunc("GET /sessions", h.inTurn(h.sessions))
+	h.mux.HandleFunc("GET /page.css", serveFile("text/css", pageStyle))
+	h.mux.HandleFunc("GET /page.js", serveFile("text/javascript", pageScript))
+	if options.AllowBreak != nil {
+		h.mux.HandleFunc("GET /break", h.inTurn(h.form))
+		h.mux.Handle("POST /break", http.NewCrossOriginProtection().Handler(http.MaxBytesHandler(h.inTurn(h.breakName), largestForm)))
+	}
+	return h
+}
+
+// errNoHandler is the error of a Handler that New has not made.
+var errNoHandler = fmt.Errorf("%w: the handler was not made by inspecthttp.New", errs.ErrBadOption)
+
+// Snapshot returns what the pages show at this moment. It waits for entries that are fresh, for two seconds at most, or until ctx ends.
+func (h *Handler) Snapshot(ctx context.Context) inspect.Snapshot {
+	if h == nil || h.list == nil {
+		return inspect.Snapshot{At: time.Now(), Err: errNoHandler}
+	}
+	return h.list.snapshot(ctx)
+}
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if h == nil || h.mux == nil {
+		http.Error(w, errNoHandler.Error(), http.StatusInternalServerError)
+		return
+	}
+	header := w.Header()
+	header.Set("Content-Security-Policy",
+		"default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("X-Frame-Options", "DENY")
+	header.Set("Referrer-Policy", "no-referrer")
+	header.Set("Cross-Origin-Resource-Policy", "same-origin")
+	header.Set("Cache-Control", "no-store")
+	header.Set("Vary", "Accept")
+	if r.URL.Path == "" { // behind http.StripPrefix("/locks/", h)
+		r = r.Clone(r.Context())
+		r.URL.Path = "/"
+	} else if r.URL.Path[0] != '/' {
+		r = r.Clone(r.Context())
+		r.URL.Path = "/" + r.URL.Path
+	}
+	h.mux.ServeHTTP(w, r)
+}
+
+// inTurn bounds how many pages are made at once.
+func (h *Handler) inTurn(page http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		patience := time.NewTimer(pageTimeout)
+		defer patience.Stop()
+		select {
+		case h.pages <- struct{}{}:
+			defer func() { <-h.pages }()
+			page(w, r)
+		case <-r.Context().Done(): // no client is left
+		case <-patience.C:
+			w.Header().Set("Retry-After", "5")
+			http.Error(w, "too many pages are being read: try again", http.StatusServiceUnavailable)
+		}
+	}
+}
+
+var (
+	//go:embed page.html
+	pageText string
+	//go:embed page.css
+	pageStyle []byte
+	//go:embed page.js
+	pageScript []byte
+)
+
+//nolint:gochecknoglobals // read from the embedded file once
+var templates = template.Must(template.New("").Funcs(template.FuncMap{
+	"counted": words.Counted, "shown": words.Shown, "held": words.Held, "moment": words.Moment, "token": words.Token, "breakable": breakable,
+}).Parse(pageText))
+
+func serveFile(kind string, text []byte) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", kind+"; charset=utf-8")
+		_, _ = w.Write(text) // the reader may be gone
+	}
+}
+
+// reply writes a page as it is made, so that a client that reads slowly keeps no page in memory; or, if the request asks for it,
+// data as JSON.
+func reply(w http.ResponseWriter, r *http.Request, status int, page string, data any) {
+	kind := "text/html"
+	if wantsJSON(r) {
+		kind = "application/json"
+	}
+	w.Header().Set("Content-Type", kind+"; charset=utf-8")
+	w.WriteHeader(status)
+	if wantsJSON(r) {
+		_ = json.NewEncoder(w).Encode(data) // the reader may be gone
+		return
+	}
+	_ = templates.ExecuteTemplate(w, page, data) // the reader may be gone
+}
+
+// wantsJSON reports whether a request names JSON, and HTML not before it.
+func wantsJSON(r *http.Request) bool {
+	before, _, found := strings.Cut(strings.Join(r.Header["Accept"], ","), "application/json")
+	return found && !strings.Contains(before, "text/html")
+}
+
+// sessionOf returns the inside of a session, or nil if it was not made by Dial or New.
+func sessionOf(s *signalbox.Session) *session.Session {
+	inside := (*session.Handle)(s).Session()
+	if inside.Valid() != nil {
+		return nil
+	}
+	return inside
+}

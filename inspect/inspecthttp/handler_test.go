@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inspecthttp
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/inspect"
+	"github.com/signalbox-go/signalbox/internal/testing/locktest"
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/semaphore"
+)
+
+// strange is a name that would do harm if it were not escaped.
+const strange = `<script>alert("x")</script>` + "\x1b[2J\n"
+
+// served is a handler of a session, and the session.
+type served struct {
+	*Handler
+
+	t       *testing.T
+	session *signalbox.Session
+}
+
+func serve(t *testing.T, server *redistest.Server, options Options) served {
+	s := locktest.SteadySession(t, server)
+	options.Every = 100 * time.Millisecond
+	return served{New(s, options), t, s}
+}
+
+// holds lets the session hold a name until the test ends.
+func (s served) holds(name string) signalbox.Lease {
+	lease := locktest.Must(s.t, reentrant.New(s.session, name).Lock)
+	s.t.Cleanup(func() { _ = lease.Unlock() })
+	return lease
+}
+
+// lists waits until the list has n names.
+func (s served) lists(n int) {
+	redistest.Await(s.t, fmt.Sprint(n, " names"), func() bool { return len(s.Snapshot(locktest.Context(s.t)).Entries) == n })
+}
+
+// get returns the reply to a request that a browser sends.
+func (s served) get(target string, headers ...string) *httptest.ResponseRecorder {
+	return s.send(httptest.NewRequest("GET", target, nil), headers...)
+}
+
+func (s served) post(form url.Values, headers ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest("POST", "/break", strings.NewReader(form.Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	return s.send(r, headers...)
+}
+
+func (s served) send(r *http.Request, headers ...string) *httptest.ResponseRecorder {
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	return w
+}
+
+var hidden = regexp.MustCompile(`name="(\w+)" value="([^"]*)"`)
+
+// formOf returns the fields of the form that breaks the first name of the list.
+func (s served) formOf() url.Values {
+	e := s.Snapshot(locktest.Context(s.t)).Entries[0]
+	w := s.get("/break?" + url.Values{"key": {e.Key}, "kind": {e.Kind}}.Encode())
+	require.Equal(s.t, http.StatusOK, w.Code)
+	form := url.Values{}
+	for _, field := range hidden.FindAllStringSubmatch(w.Body.String(), -1) {
+		form.Add(field[1], html.UnescapeString(field[2]))
+	}
+	return form
+}
+
+func TestPagesEscapeAndSetHeaders(t *testing.T) {
+	t.Parallel()
+	s := serve(t, redistest.Start(t), Options{})
+	s.holds(strange)
+	s.holds("order/1")
+	s.holds("order/2")
+	s.lists(3)
+	w := s.get("/")
+	require.Equal(t, http.StatusOK, w.Code)
+	require.Contains(t, w.Body.String(), "3 names, 3 holders, 0 waiters")
+	require.Contains(t, w.Header().Get("Content-Security-Policy"), "default-src 'none'")
+	require.Equal(t, []string{"nosniff", "no-store", "Accept"}, []string{w.Header().Get("X-Content-Type-Options"), w.Header().Get("Cache-Control"), w.Header().Get("Vary")})
+	for _, target := range []string{"/", "/?prefix=%22%3E%3Cscript%3E", "/name?name=" + url.QueryEscape(strange), "/name?name=%3Cscript%3E", "/sessions"} {
+		text := s.get(target).Body.String()
+		require.NotContains(t, strings.ReplaceAll(text, `<script defer src="page.js"`, ""), "<script", target)
+		require.NotContains(t, text, "\x1b", target)
+		require.NotRegexp(t, `(href|src|action)="/`, text, "links are relative, so that any prefix will do")
+		require.NotContains(t, text, "Break<")
+	}
+	require.Contains(t, s.get("/?prefix=order/").Body.String(), "2 names")
+	require.Contains(t, s.get("/name?name=order/1").Body.String(), "<h2>reentrant: ")
+	require.Equal(t, http.StatusNotFound, s.get("/name?name=order/3").Code)
+	require.Equal(t, http.StatusNotFound, s.get("/other").Code)
+	require.Equal(t, http.StatusMethodNotAllowed, s.send(httptest.NewRequest("POST", "/", nil)).Code)
+	require.Contains(t, s.get("/page.css").Header().Get("Content-Type"), "text/css")
+	require.Contains(t, s.get("/page.js").Header().Get("Content-Type"), "text/javascript")
+}
+
+// Whatever the prefix under which it is mounted, with and without its slash.
+func TestPagesAreServedUnderAnyPrefix(t *testing.T) {
+	t.Parallel()
+	s := serve(t, redistest.Start(t), Options{})
+	for _, strip := range []string{"/admin/locks", "/admin/locks/"} {
+		mux := http.NewServeMux()
+		mux.Handle("/admin/locks/", http.StripPrefix(strip, s))
+		for _, target := range []string{"/admin/locks/", "/admin/locks/sessions", "/admin/locks/page.css"} {
+			w := httptest.NewRecorder()
+			mux.ServeHTTP(w, httptest.NewRequest("GET", target, nil))
+			require.Equal(t, http.StatusOK, w.Code, "%s behind %s", target, strip)
+		}
+	}
+}
+
+func TestJSONHasWhatThePagesShow(t *testing.T) {
+	t.Parallel()
+	s := serve(t, redistest.Start(t), Options{})
+	s.holds(strange)
+	s.lists(1)
+	w := s.get("/", "Accept", "application/json")
+	require.Contains(t, w.Header().Get("Content-Type"), "application/json")
+	var list struct {
+		Names   []inspect.Entry `json:"names"`
+		Holders int             `json:"holder_count"`
+		At      time.Time       `json:"at"`
+	}
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &list))
+	require.Equal(t, []any{strange, 1, 1}, []any{list.Names[0].Name, list.Holders, len(list.Names)})
+	require.False(t, list.At.IsZero())
+	for target, field := range map[string]string{"/name?name=" + url.QueryEscape(strange): `"uses":[{`, "/sessions": `"sessions":[]`, "/name?name=x": `"uses":[]`} {
+		require.Contains(t, s.get(target, "Accept", "application/json").Body.String(), field)
+	}
+	require.Contains(t, s.get("/", "Accept", "text/html,application/json").Header().Get("Content-Type"), "text/html", "what a browser sends")
+}
+
+func TestListOfManyNamesIsBounded(t *testing.T) {
+	t.Parallel()
+	s := serve(t, redistest.Start(t), Options{})
+	pool := semaphore.New(s.session, "pool", 20)
+	for range 15 {
+		permit := locktest.Must(t, pool.Permits(1).Lock)
+		t.Cleanup(func() { _ = permit.Unlock() })
+	}
+	for i := range maxRows + 10 {
+		s.holds(fmt.Sprint("many/", i))
+	}
+	s.lists(maxRows + 11)
+	text := s.get("/").Body.String()
+	require.Equal(t, maxRows, strings.Count(text, "<tr><td data-column"))
+	require.Contains(t, text, "And 11 more")
+	require.Equal(t, 1, strings.Count(s.get("/name?name=pool").Body.String(), "<tbody>"))
+}
+
+func TestPagesInFlightAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := served{New(nil, Options{}), t, nil}
+		for range maxPages {
+			s.pages <- struct{}{}
+		}
+		begun := time.Now()
+		w := s.get("/sessions")
+		require.Equal(t, []any{http.StatusServiceUnavailable, pageTimeout, "5"}, []any{w.Code, time.Since(begun), w.Header().Get("Retry-After")})
+		<-s.pages
+		require.NotContains(t, s.get("/sessions").Body.String(), "too many")
+		require.Len(t, s.pages, maxPages-1, "a page gives its turn back")
+		time.Sleep(2 * keptFor) // nothing is left of the list
+	})
+}
+
+// Only what a page has shown can be broken, and only if the service allows it.
+func TestNothingIsBrokenThatNoPageHasShown(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	none := serve(t, server, Options{})
+	require.Equal(t, http.StatusNotFound, none.post(url.Values{}).Code)
+	require.Equal(t, http.StatusNotFound, none.get("/break?key=x").Code)
+
+	refusal := errors.New("ask \x1b the owner")
+	var asked []inspect.Entry
+	s := serve(t, server, Options{AskToken: true, AllowBreak: func(r *http.Request, seen inspect.Entry) error {
+		asked = append(asked, seen)
+		if r.PostFormValue("token") != "right" {
+			return refusal
+		}
+		return nil
+	}})
+	lease := s.holds(strange)
+	s.lists(1)
+	require.Contains(t, s.get("/").Body.String(), ">Break</a>")
+	form := s.formOf()
+	with := func(name string, values ...string) url.Values {
+		changed := maps.Clone(form)
+		changed[name] = values
+		return changed
+	}
+	old := formPage{Key: form.Get("key"), Kind: form.Get("kind"), Since: form.Get("since"), Holds: form["hold"]}
+	for what, bad := range map[string]url.Values{
+		"another key": with("key", locktest.Key("other")), "another kind": with("kind", "fair"), "other holds": with("hold", "x"), "no holds": with("hold"),
+		"a hold more": with("hold", form.Get("hold"), "x"), "another time": with("since", "2020-01-01T00:00:00Z"), "no form": with("form"),
+		"a forged form": with("form", form.Get("form")+"0"), "an old form": with("form", s.signed(old, time.Now().Add(-formLife-time.Minute))),
+		"a form of another key": with("form", New(s.session, Options{}).signed(old, time.Now())),
+	} {
+		require.Equal(t, http.StatusForbidden, s.post(bad).Code, what)
+	}
+	require.Equal(t, http.StatusForbidden, s.post(form, "Sec-Fetch-Site", "cross-site").Code)
+	require.Equal(t, http.StatusForbidden, s.post(form, "Origin", "http://evil.example").Code)
+	require.NotEqual(t, http.StatusOK, s.post(with("more", strings.Repeat("x", 2*largestForm))).Code)
+	require.Empty(t, asked)
+
+	w := s.post(form)
+	require.Equal(t, http.StatusForbidden, w.Code)
+	require.Contains(t, w.Body.String(), `ask \x1b the owner`)
+	require.Len(t, asked, 1)
+	require.Equal(t, []any{strange, form.Get("hold")}, []any{asked[0].Name, asked[0].Holders[0].Hold})
+	require.NoError(t, lease.Err())
+
+	w = s.post(with("token", "right"), "Accept", "application/json")
+	require.Equal(t, http.StatusOK, w.Code)
+	require.Contains(t, w.Body.String(), `"done":"It was broken."`)
+	redistest.Receive(t, "the loss", lease.Done())
+	s.lists(0)
+	require.Equal(t, http.StatusConflict, s.post(with("token", "right")).Code)
+
+	again := s.holds(strange)
+	s.lists(1)
+	require.Equal(t, http.StatusConflict, s.post(with("token", "right")).Code, "another holder has it")
+	require.NoError(t, again.Err())
+}
+
+// A handler reads only for a while after a request, and ends with its session.
+func TestListEndsWithTheSession(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := serve(t, server, Options{})
+	require.Same(t, s.list, New(s.session, Options{Every: 100 * time.Millisecond}).list, "one list a session")
+	s.lists(0)
+	s.list.mu.Lock()
+	s.list.stopLocked() // as 30 s after the last request
+	s.list.mu.Unlock()
+	lease := s.holds("a")
+	s.lists(1)
+	require.NoError(t, lease.Unlock())
+	require.NoError(t, s.session.Close(locktest.Context(t)))
+	<-s.list.mu.ended
+	w := s.get("/")
+	require.Equal(t, http.StatusServiceUnavailable, w.Code)
+	require.Contains(t, w.Body.String(), "closed")
+
+	for _, bad := range []*Handler{nil, new(Handler), New(nil, Options{}), New(locktest.SteadySession(t, server), Options{Every: time.Millisecond})} {
+		require.ErrorIs(t, bad.Snapshot(t.Context()).Err, signalbox.ErrBadOption)
+		w := httptest.NewRecorder()
+		bad.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+		require.GreaterOrEqual(t, w.Code, 500)
+	}
+}
