@@ -60,7 +60,7 @@ type membership struct {
 	heard    bool          // the subscription was confirmed once
 	owned    int           // how many grants are not over
 	releases []*released   // what the server has yet to learn
-	known    uint64        // the number of the settings that the server knows
+	known    uint64        // the number of the settings that the server knows; 0 of one that retires before the server knows that
 
 	poller poller // belongs to the goroutine
 }
@@ -187,7 +187,7 @@ func namesOf(all []*grant) (names []string) {
 
 // retireLocked begins the end of the membership.
 func (ms *membership) retireLocked() {
-	ms.state = retiring
+	ms.state, ms.known = retiring, 0
 	ms.wakePoller()
 }
 
@@ -213,7 +213,7 @@ func (l *listener) OnMessage(number string) {
 }
 
 // OnSubscribed implements dispatch.Handler: messages before now may be lost. If it is not the first time, the server may be another one,
-// which has not got the newest settings: they are sent again.
+// which has not got the newest settings, nor that the member leaves: they are sent again.
 func (l *listener) OnSubscribed() {
 	m := l.member
 	m.mu.Lock()
@@ -254,6 +254,7 @@ func (ms *membership) take(e newsEntry, count int) {
 		ms.releaseLocked(e.name, e.stamp, release{declined: true})
 		return
 	case m.isAwayLocked(e.name):
+		ms.known = 0 // the server does not know that it leaves, or has not known it
 		left := m.mu.away[e.name].Mono() - clock.Now().Mono()
 		m.mu.last = max(m.mu.last, e.stamp)
 		ms.releaseLocked(e.name, e.stamp, release{declined: true, elsewhere: left})
@@ -351,7 +352,7 @@ func (ms *membership) compare(p pollReply, seen string) {
 		}
 	}
 	// What the server has yet to learn makes a difference.
-	if ms.state == active && len(ms.releases) == 0 && last+strconv.Itoa(count) != p.read {
+	if len(ms.releases) == 0 && last+strconv.Itoa(count) != p.read {
 		for _, g := range own {
 			g.version = ""
 		}

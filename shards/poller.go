@@ -33,7 +33,6 @@ type poller struct {
 	seen    string           // the version of the last news
 	tries   [taskCount]tries // the tries of each task
 	replied clock.Instant    // when the last call was sent that had a reply
-	left    bool             // the server knows that the membership retires
 	gone    bool             // the server knows no such member: releases alone may still have an effect
 	names   *syncer          // names that are yet to be set; nil if no name is
 	lostSet string           // what the last poll knew of a set that the server has lost, until it is said again; or ""
@@ -198,7 +197,7 @@ func (ms *membership) nextTask(now clock.Instant) (next task, in time.Duration) 
 		return endTask, 0 // nothing is left to send, or the lease of what is left has ended at the server
 	}
 	wanted := [taskCount]bool{
-		leaveTask: !p.gone && ms.state == retiring && (!p.left || isDone),
+		leaveTask: !p.gone && ms.state == retiring && (ms.known != m.mu.desired.number || isDone),
 		// The limit of what is not taken up falls by its releases, and only after them by the settings: so none that works is asked for.
 		settingsTask: !p.gone && ms.state == active && ms.known != m.mu.desired.number && !(m.mu.reader.isStuck() && len(ms.releases) > 0),
 		pollTask:     !p.gone,
@@ -450,20 +449,23 @@ func (ms *membership) sendSettings() error {
 
 // sendLeave says that the member takes nothing more and, once all is released, that it is gone.
 func (ms *membership) sendLeave() error {
-	p := &ms.poller
-	reply, gone, err := ms.send(ms.member.group.publishing(scripts.ShardsLeave, ms.number))
+	p, m := &ms.poller, ms.member
+	m.mu.Lock()
+	number := m.mu.desired.number
+	m.mu.Unlock()
+	reply, gone, err := ms.send(m.group.publishing(scripts.ShardsLeave, ms.number))
 	if err != nil || gone {
 		return err
 	}
 	ms.pollSoon(reply.Int(2))
-	ms.member.mu.Lock()
+	m.mu.Lock()
+	ms.known = number
 	isDone := ms.owned == 0 && len(ms.releases) == 0
-	ms.member.mu.Unlock()
+	m.mu.Unlock()
 	if reply.Int(3) == 0 && isDone {
 		p.gone = true
 		return nil
 	}
-	p.left = true
 	p.tries[leaveTask].due = clock.Now().Add(leavePause)
 	if isDone {
 		p.tries[pollTask].due = clock.Now() // it says what is left

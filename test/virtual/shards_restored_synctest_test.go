@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -55,6 +56,48 @@ func TestServerThatLostTheNewestWritesGivesNoShardTwoOwners(t *testing.T) {
 				require.Empty(w, l.ownedTwice(), "%s, %v", what, age)
 			})
 		}
+	}
+}
+
+// A failover that lost that a member leaves, and what it has released since: the server hears both again while the member's last function
+// still runs. So it deals nothing to that member, and the shards that it had released go to others.
+func TestAServerThatForgotALeaveHearsItAgain(t *testing.T) {
+	t.Parallel()
+	for _, isCut := range []bool{true, false} { // whether connections break, so that members know of another server
+		bubbleOfUsers(t, func(w *fixture) {
+			const n = 9
+			l := newShardLog(w)
+			a := l.newMember(shards.Count(n), shardDrain)
+			var first atomic.Bool
+			a.run(func(ctx context.Context, _ shards.Shard) error {
+				if <-ctx.Done(); first.CompareAndSwap(false, true) {
+					<-a.over
+				}
+				return nil
+			})
+			b, c := l.member(shards.Count(n), shardDrain), l.member(shards.Count(n), shardDrain)
+			l.untilEven(n, a, b, c)
+			time.Sleep(time.Minute)
+			kept := backupOf(w.T, w.redis)
+			a.cancel()
+			time.Sleep(2 * time.Second)
+			require.Equal(w, []int{1, n - 1}, []int{a.load(), b.load() + c.load()})
+			kept.restore(w.T, w.redis)
+			if isCut {
+				for _, m := range []*shardMember{a, b, c} {
+					m.wire.cut()
+				}
+			}
+			time.Sleep(10 * time.Second)
+			require.Equal(w, []int{1, n - 1}, []int{a.load(), b.load() + c.load()})
+			c.kill()
+			time.Sleep(20 * time.Second)
+			require.Equal(w, []int{1, n - 1}, []int{a.load(), b.load()})
+			require.NoError(w, b.group.Health(w.Context()))
+			time.Sleep(time.Minute)
+			require.ErrorIs(w, b.group.Health(w.Context()), signalbox.ErrHeld, "a drain of more than a minute")
+			require.Empty(w, l.ownedTwice())
+		})
 	}
 }
 
