@@ -113,7 +113,7 @@ func (ms *membership) limitLocked() {
 	if r := &m.mu.reader; r.isLimited {
 		own := r.room
 		for _, g := range m.mu.grants {
-			if g.membership == ms && g.state <= working {
+			if g.membership == ms && g.state == working {
 				own++
 			}
 		}

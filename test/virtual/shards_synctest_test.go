@@ -600,6 +600,49 @@ func TestUnreadShardsGoToOtherMembers(t *testing.T) {
 	})
 }
 
+// A reader that takes up a shard a minute gets few more than that: not its whole share each time that it has read all there is.
+func TestAReaderThatReadsNowAndThenGetsFewShards(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(w *fixture) {
+		const n = 40
+		l := newShardLog(w)
+		b := l.member(shards.Count(n), shardDrain)
+		time.Sleep(20 * time.Second)
+		m, err := shards.New(w.user().Session, "a", shards.Count(n)).Join(w.Context())
+		require.NoError(w, err)
+		may, over := make(chan struct{}), make(chan struct{})
+		defer close(over)
+		var read atomic.Int64
+		go func() {
+			for c := range m.Changes() {
+				read.Add(1)
+				if c.Kind != shards.Granted {
+					read.Add(-2)
+					_ = c.Shard.Release()
+				}
+				select {
+				case <-may:
+				case <-over:
+				}
+			}
+		}()
+		for round := range 5 {
+			time.Sleep(50 * time.Second)
+			t.Log(read.Load(), m.Owned(), b.load())
+			require.True(w, round == 0 || m.Owned() <= int(read.Load())+3, "shards that it has not read")
+			time.Sleep(15 * time.Second) // they go to b
+			for more := true; more; {
+				select {
+				case may <- struct{}{}:
+				case <-time.After(10 * time.Millisecond): // it waits for more
+					more = false
+				}
+			}
+		}
+		l.requireSound()
+	})
+}
+
 // A reader that is slow keeps its shards, and so does a program that asks for each shard by Own alone. One that does neither has no shard.
 func TestSlowReadersAndCallersOfOwnKeepTheirShards(t *testing.T) {
 	t.Parallel()
