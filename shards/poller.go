@@ -385,15 +385,17 @@ func (ms *membership) sendReleases() error {
 // go together when one of them is due: a call each, and again while the server refuses all, would be many.
 func (ms *membership) dueLocked(now clock.Instant) (parts [][]*released) {
 	var part []*released
+	refusesAll := !ms.poller.gone && ms.poller.tries[pollTask].fails > 0
+	isAlone := func(r *released) bool { return r.alone && !refusesAll }
 	isDue := func(r *released) bool { return r.due.Mono() <= now.Mono() }
-	together := slices.ContainsFunc(ms.releases, func(r *released) bool { return !r.alone && isDue(r) })
+	together := slices.ContainsFunc(ms.releases, func(r *released) bool { return !isAlone(r) && isDue(r) })
 	for _, r := range ms.releases {
 		switch {
 		case len(parts) == maxPipeline:
 			return parts
-		case r.alone && !isDue(r), !r.alone && !together:
+		case isAlone(r) && !isDue(r), !isAlone(r) && !together:
 			continue
-		case r.alone:
+		case isAlone(r):
 			parts = append(parts, []*released{r})
 			continue
 		}

@@ -451,36 +451,40 @@ func TestSlotThatMovesEndsNoShard(t *testing.T) {
 // Releases that the server refuses whatever they release go together: those of many shards cost as much as that of one.
 func TestReleasesGoTogetherWhileASlotMoves(t *testing.T) {
 	t.Parallel()
-	bubbleOfUsers(t, func(w *fixture) {
-		const n = 40
-		var isMoving atomic.Bool
-		w.refusesScripts(func(_ string, args []string) string {
-			if !isMoving.Load() || args[1] == "1" {
-				return ""
-			}
-			return slotMoves
-		})
-		ctx, cancel := context.WithCancel(context.Background())
-		s, link, end := w.session(t)
-		defer end()
-		group, returned := shards.New(s, "a", shards.Count(n)), make(chan error, 1)
-		go func() {
-			returned <- group.Run(ctx, func(ctx context.Context, s shards.Shard) error {
-				<-ctx.Done()
-				time.Sleep(time.Duration(s.Index()) * 100 * time.Millisecond) // each ends at a time of its own
-				return nil
-			})
-		}()
-		time.Sleep(time.Minute)
-		isMoving.Store(true)
-		cancel()
-		time.Sleep(5 * time.Second)
-		before := link.scripts.Load()
-		time.Sleep(5 * time.Second)
-		require.Less(w, link.scripts.Load()-before, int64(50))
-		isMoving.Store(false)
-		require.ErrorIs(w, <-returned, context.Canceled)
+	for _, words := range []string{slotMoves, "ERR upstream failure"} {
+		bubbleOfUsers(t, func(w *fixture) { releasesTogether(w, words) })
+	}
+}
+
+func releasesTogether(w *fixture, words string) {
+	const n = 40
+	var isMoving atomic.Bool
+	w.refusesScripts(func(_ string, args []string) string {
+		if !isMoving.Load() || args[1] == "1" {
+			return ""
+		}
+		return words
 	})
+	ctx, cancel := context.WithCancel(context.Background())
+	s, link, end := w.session(w.T)
+	defer end()
+	group, returned := shards.New(s, "a", shards.Count(n)), make(chan error, 1)
+	go func() {
+		returned <- group.Run(ctx, func(ctx context.Context, s shards.Shard) error {
+			<-ctx.Done()
+			time.Sleep(time.Duration(s.Index()) * 100 * time.Millisecond) // each ends at a time of its own
+			return nil
+		})
+	}()
+	time.Sleep(time.Minute)
+	isMoving.Store(true)
+	cancel()
+	time.Sleep(5 * time.Second)
+	before := link.scripts.Load()
+	time.Sleep(5 * time.Second)
+	require.Less(w, link.scripts.Load()-before, int64(50))
+	isMoving.Store(false)
+	require.ErrorIs(w, <-returned, context.Canceled)
 }
 
 // Guarantee 5: real loads follow within as many drains as Moves needs, and a second.
