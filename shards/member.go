@@ -41,7 +41,7 @@ type Member struct {
 		desired     settings                 // what SetWeight and SetValue have set
 		away        map[string]clock.Instant // the time until which a shard that work gave away is declined, if the server has forgotten it
 		count       int                      // how many shards the set had at the last poll; 0 if it has names
-		lost        []string                 // the names of the shards that the last membership had when it was lost
+		lost        []string                 // the names of the shards that the last memberships had when they were lost; see lose
 		failures    [taskCount]error         // why the last call of each task failed; nil after one that had a reply
 		refused     refusal                  // the last settings that the server has called wrong
 		over        bool

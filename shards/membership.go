@@ -165,9 +165,12 @@ func (ms *membership) lose(cause error) {
 			own = append(own, g)
 		}
 	}
-	if len(own) > 0 {
-		m.mu.lost = namesOf(own)
+	lost := namesOf(own)
+	if clock.Now().Mono()-ms.joinedAt < m.group.base.Terms.Lease { // those of the last one may not have come back yet
+		lost = append(lost, m.mu.lost...)
+		slices.Sort(lost)
 	}
+	m.mu.lost = slices.Compact(lost)
 	m.unlock()
 	if len(own) > 0 {
 		m.group.base.LogLost(renewal.End{Cause: cause, Leased: true})
@@ -251,10 +254,10 @@ func (ms *membership) take(e newsEntry, count int) {
 	case known != nil && known.membership == ms && known.stamp == e.stamp:
 		return // replied before
 	case ms.state == retiring:
+		ms.known = 0 // the server does not know that it leaves, or has not known it
 		ms.releaseLocked(e.name, e.stamp, release{declined: true})
 		return
 	case m.isAwayLocked(e.name):
-		ms.known = 0 // the server does not know that it leaves, or has not known it
 		left := m.mu.away[e.name].Mono() - clock.Now().Mono()
 		m.mu.last = max(m.mu.last, e.stamp)
 		ms.releaseLocked(e.name, e.stamp, release{declined: true, elsewhere: left})

@@ -87,7 +87,6 @@ func (ms *membership) restore(isLost bool) { //nolint:revive // what the server 
 	m := ms.member
 	m.mu.Lock()
 	names := m.mu.lost
-	m.mu.lost = nil
 	m.mu.Unlock()
 	if !isLost {
 		return

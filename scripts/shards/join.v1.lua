@@ -59,7 +59,10 @@ end
 -- If the server's clock was set back before it lost the group, the group's time continues from
 -- the greatest token that the caller has seen, since members take no smaller one; and not before
 -- its set was set, so that a later one is later.
-local last_seen = math.max(tonumber(string.sub(old, STAMP_LENGTH + 1)) or 0, tonumber(string.sub(known, 1, STAMP_LENGTH)) or 0)
+local last_seen = 0
+for _, stamp in ipairs({string.sub(old, STAMP_LENGTH + 1), string.sub(known, 1, STAMP_LENGTH), string.sub(known, STAMP_LENGTH + 1, 2 * STAMP_LENGTH)}) do
+  last_seen = math.max(last_seen, tonumber(stamp) or 0)
+end
 if last_seen > now_us then
   if now_us < state.first_grant then
     state.first_grant = last_seen + FIRST_GRANT_US

@@ -68,7 +68,7 @@ end
 work()
 local news, more = news_of(number, seen)
 local wanted = request_names(member)
-local count = state.resize > 0 and state.resize or state.count
-local known = digits(math.max(state.set_at, state.made)) .. digits(state.made) .. string.sub(digits(count), -LIMIT_DIGITS) .. agreed_set
+local count = state.resize > 0 and state.resize or math.max(state.count, state.known)
+local known = digits(state.set_at) .. digits(state.made) .. string.sub(digits(count), -LIMIT_DIGITS) .. agreed_set
 finish(number)
 return {1, now, life_us, math.max(is_unfinished(), more), state.count, news, known, wanted, read_of(number, seen)}

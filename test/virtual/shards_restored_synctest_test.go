@@ -155,6 +155,45 @@ func TestNamesOfASyncThatTheServerLost(t *testing.T) {
 	})
 }
 
+// A server that loses its data again, before the names that it had lost have owners again, gets them again.
+func TestNamesThatTheServerLosesTwice(t *testing.T) {
+	t.Parallel()
+	for _, after := range []time.Duration{700 * time.Millisecond, 1200 * time.Millisecond, 2 * time.Second} {
+		bubbleOfUsers(t, func(w *fixture) {
+			l := newShardLog(w)
+			a, b := l.member(shards.Names(), shardDrain), l.member(shards.Names(), shardDrain)
+			time.Sleep(5 * time.Second)
+			names := []string{"a", "b", "c", "d", "e", "f"}
+			require.NoError(w, a.group.Sync(w.Context(), names))
+			l.untilEven(len(names), a, b)
+			time.Sleep(time.Minute)
+			w.redis.FlushAll()
+			time.Sleep(after)
+			w.redis.FlushAll()
+			time.Sleep(20 * time.Second)
+			l.untilEven(len(names), a, b)
+			require.NoError(w, a.group.Health(w.Context()))
+			time.Sleep(time.Minute)
+			w.redis.FlushAll()
+			time.Sleep(after)
+			b.kill() // what it had alone is lost
+			had := a.shards()
+			w.redis.FlushAll()
+			time.Sleep(time.Minute)
+			require.Len(w, a.shards(), 3)
+			require.Subset(w, names, had)
+			require.ErrorContains(w, a.group.Health(w.Context()), "and 3 names that had no owner")
+			require.NoError(w, a.group.Sync(w.Context(), names[1:]))
+			time.Sleep(5 * time.Second)
+			require.Equal(w, names[1:], a.shards())
+			time.Sleep(time.Minute) // what left the set does not come back by a later loss
+			w.redis.FlushAll()
+			time.Sleep(10 * time.Second)
+			require.Equal(w, names[1:], a.shards())
+		})
+	}
+}
+
 // watches returns what Watch yielded last.
 func (l *shardLog) watches(g *shards.Group) *atomic.Pointer[shards.View] {
 	var shown atomic.Pointer[shards.View]

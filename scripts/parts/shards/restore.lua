@@ -1,15 +1,15 @@
 -- include shards/index
 -- shards/restore
 -- What a member knows of a group of which the server has lost all, or the newest writes: known has
--- when a caller gave the group its set (16), when the group was made (16), the count (5) and the
--- request of all members. The newest counts: a group that got a set since it was made anew takes
--- none.
+-- when a caller gave the group its set (16; zeros for never), when the group was made (16), the
+-- count (5) and the request of all members. The newest counts: a group that got a set since it was
+-- made anew takes none.
 --
 -- uses     agreed_set, count_of, digits, known, state
 -- defines  restore
 local function restore()
   local set_at, made = string.sub(known, 1, STAMP_LENGTH), string.sub(known, STAMP_LENGTH + 1, 2 * STAMP_LENGTH)
-  local is_same = made == digits(state.made) and set_at <= digits(math.max(state.set_at, state.made))
+  local is_same = made == digits(state.made) and set_at <= digits(state.set_at)
   if known == '' or is_same or set_at < digits(state.set_at) then
     return 0
   end
