@@ -99,7 +99,7 @@ func shardCosts() []costRow {
 		{script: scripts.ShardsRelease, crowd: "Shards", base: one, fill: aShardGroup, keys: keys, args: release},
 		{script: scripts.ShardsLeave, crowd: "Shards", base: sixteen, fill: aShardGroup, keys: keys, args: with(firstMember, "PUBLISH", "c")},
 		{script: scripts.ShardsRead, crowd: "Shards", base: 200 + 3*512, fill: aShardGroup, keys: keys, args: with(digits(0), digits(0), digits(0), "")},
-		{script: scripts.ShardsSet, crowd: "Shards", base: one, fill: aShardGroup, keys: keys, args: with(nextMember, 2, 9, "l", "elsewhere", "PUBLISH", "c")},
+		{script: scripts.ShardsSet, crowd: "Shards", base: one, fill: aShardGroup, keys: keys, args: with(nextMember, 2, 9, "l", "elsewhere", 1, "PUBLISH", "c")},
 		{script: scripts.ShardsMove, crowd: "Shards", base: one, fill: aShardGroup, keys: keys, args: with("0", nextMember, later, "PUBLISH", "c")},
 		{script: scripts.ShardsResize, crowd: "Shards", base: sixteen, fill: aShardGroup, keys: keys, args: with(9, later, "PUBLISH", "c")},
 		{script: scripts.ShardsSync, crowd: "Names", base: sixteen, fill: aNamedGroup, keys: keys, args: with(ours, "y", "", namesBehind(0, 9), 0, later, "PUBLISH", "c")},

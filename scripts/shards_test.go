@@ -38,7 +38,7 @@ func TestMembersOfAGroupWorkWhenMemoryIsFull(t *testing.T) {
 		require.Equal(t, ended, send(scripts.ShardsRelease, release...)[3])
 		m.clock += second
 	}
-	send(scripts.ShardsSet, firstMember, 2, mostShards, "l", strings.Repeat("v", 256), "PUBLISH", "c")
+	send(scripts.ShardsSet, firstMember, 2, mostShards, "l", strings.Repeat("v", 256), 1, "PUBLISH", "c")
 	send(scripts.ShardsLeave, firstMember, "PUBLISH", "c")
 	send(scripts.ShardsEnd, nextMember, "PUBLISH", "c")
 	_, err := m.tryKeys(scripts.ShardsJoin, keys, shardJoin(holdOf("c"), 64)...)
@@ -61,7 +61,7 @@ func TestAKeyThatIsNoGroupIsLeftAlone(t *testing.T) {
 				scripts.ShardsRelease: {firstMember, "", "PUBLISH", "c"},
 				scripts.ShardsLeave:   {firstMember, "PUBLISH", "c"},
 				scripts.ShardsRead:    {digits(0), digits(0), digits(0), ""},
-				scripts.ShardsSet:     {firstMember, 1, 1, "l", "", "PUBLISH", "c"},
+				scripts.ShardsSet:     {firstMember, 1, 1, "l", "", 1, "PUBLISH", "c"},
 				scripts.ShardsMove:    {"0", firstMember, later, "PUBLISH", "c"},
 				scripts.ShardsResize:  {8, later, "PUBLISH", "c"},
 				scripts.ShardsSync:    {ours, "x", "", "", 1, later, "PUBLISH", "c"},

@@ -381,8 +381,8 @@ func (ms *membership) sendReleases() error {
 	return nil
 }
 
-// dueLocked returns the releases that are due, in parts: one for each call. A release that was refused is a part of its own. The others
-// go together when one of them is due: a call each, and again while the server refuses all, would be many.
+// dueLocked returns the releases that are due, in parts: one for each call. A release that was refused is a part of its own, unless polls
+// are refused, too. The others go together when one of them is due: a call each, and again while the server refuses all, would be many.
 func (ms *membership) dueLocked(now clock.Instant) (parts [][]*released) {
 	var part []*released
 	refusesAll := !ms.poller.gone && ms.poller.tries[pollTask].fails > 0
@@ -429,7 +429,7 @@ func (ms *membership) sendSettings() error {
 	desired := m.mu.desired
 	m.mu.Unlock()
 	reply, gone, err := ms.send(g.publishing(scripts.ShardsSet,
-		ms.number, strconv.Itoa(max(desired.weight, 1)), strconv.Itoa(desired.limit), desired.mode(), desired.value))
+		ms.number, strconv.Itoa(max(desired.weight, 1)), strconv.Itoa(desired.limit), desired.mode(), desired.value, strconv.FormatUint(desired.number, 10)))
 	isRefused := err != nil && wire.Judge(err) == wire.Final
 	if err != nil && !isRefused || gone {
 		return err

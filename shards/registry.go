@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/watch"
@@ -17,6 +18,7 @@ type shardRegistry struct {
 	watch.Registry
 
 	session *session.Session
+	rounds  atomic.Uint64  // how many rounds over all names have begun
 	pollers sync.WaitGroup // the goroutines of memberships; added to under the lock of members, while it is not closed
 
 	members struct {

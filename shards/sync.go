@@ -70,8 +70,13 @@ func newSyncer(g *Group, names []string) *syncer {
 	return s
 }
 
-// begin begins a round over all names.
-func (s *syncer) begin() { s.id, s.names, s.after = s.group.base.Session.NewTicket(), s.all, "" }
+// begin begins a round over all names. Its id is later than those of earlier rounds of the session.
+func (s *syncer) begin() {
+	const unique = 9
+	session := s.group.base.Session
+	s.id = fmt.Sprintf("%s%010d%s", session.ID(), s.group.registry.rounds.Add(1), session.NewTicket()[idSize-unique:])
+	s.names, s.after = s.all, ""
+}
 
 // digestOf returns the digest of names, in whatever order they are.
 func digestOf(names []string) string {

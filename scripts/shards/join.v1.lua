@@ -90,7 +90,7 @@ local number = redis.call('HGET', members, id)
 local member = number and read_member(number)
 if not member or member.state == 'd' or member.state == 'e' then
   number = next_version()
-  member = {state = mode == 'p' and 'q' or 'j', weight = tonumber(weight), limit = tonumber(limit), lease = tonumber(lease_us), ranked = 0, load = 0, is_proven = '0', requested = requested, seen = NO_STAMP, id = id, is_dirty = true}
+  member = {state = mode == 'p' and 'q' or 'j', weight = tonumber(weight), limit = tonumber(limit), lease = tonumber(lease_us), ranked = 0, load = 0, is_proven = '0', requested = requested, seen = NO_STAMP, said = '0', id = id, is_dirty = true}
   members_read[number], is_changed = member, true
   local text = string.sub(digits(#label), -2) .. label .. value
   redis.call('HSET', members, id, number, number .. ':', text)

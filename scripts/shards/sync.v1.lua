@@ -11,7 +11,7 @@
 -- KEYS[6]  proven  sorted set: see shards/poll v1
 -- KEYS[7]  rows  hash: see shards/poll v1
 -- KEYS[8]  index  sorted set by lex: see shards/poll v1
--- ARGV[1]  id  of this round over all names, 41 characters
+-- ARGV[1]  id  of this round over all names: session (22) and attempt (19), later for a later round
 -- ARGV[2]  digest  of all names, 1 to 64 bytes: the first part ends the round if the group has it
 -- ARGV[3]  after  '', or the last name of the part before
 -- ARGV[4]  names  128 at most, in the order of their bytes: length (2) and name of each
@@ -59,16 +59,16 @@ if last ~= 'a' and redis.call('HGET', group, 'digest') == digest then
   end
   return {1, now, 0, 1}
 end
+local round = redis.call('HGET', group, 'round')
+-- A first page that is late, since its session has begun a later round, begins none.
+local is_late = round and round > id and string.sub(round, 1, SESSION_LENGTH) == string.sub(id, 1, SESSION_LENGTH)
 if last == 'a' then
   redis.call('HDEL', group, 'digest')
-elseif after == '' then
+elseif after == '' and not is_late then
   redis.call('HSET', group, 'digest', NO_DIGEST, 'round', id)
-else
-  local round = redis.call('HGET', group, 'round')
-  if round ~= id then
-    local is_overtaken = round and 1 or 0
-    return {1, now, 0, is_overtaken}
-  end
+elseif round ~= id then
+  local is_overtaken = round and 1 or 0
+  return {1, now, 0, is_overtaken}
 end
 local is_done = change_names()
 local is_whole = 0

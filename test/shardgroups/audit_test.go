@@ -115,9 +115,9 @@ func (g *group) auditLoads(loads, slow, drains map[string]int) {
 		if len(number) != len(never) {
 			continue
 		}
-		var state, isProven, requested, seen, id string
+		var state, isProven, requested, seen, said, id string
 		var weight, limit, life, ranked int
-		_, err := fmt.Sscan(record, &state, &weight, &limit, &life, &ranked, &isProven, &requested, &seen, &id)
+		_, err := fmt.Sscan(record, &state, &weight, &limit, &life, &ranked, &isProven, &requested, &seen, &said, &id)
 		require.NoError(g, err, record)
 		if ranked < 0 || state == "d" {
 			continue // it is silent, or over

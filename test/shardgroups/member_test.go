@@ -42,6 +42,7 @@ type member struct {
 	deadline int64 // the time until which the member counts itself as the owner
 	weight   int
 	limit    int
+	said     int    // the number of the last settings
 	isLost   bool   // the lease is over, as the member knows
 	isGone   bool   // the member polls no more
 	isBack   bool   // the member has joined again after that
@@ -170,7 +171,8 @@ func (m *member) drains() {
 // set changes what the member said when it joined.
 func (m *member) set(weight, limit int, mode string) {
 	m.Helper()
-	reply := m.call(scripts.ShardsSet, m.number, weight, limit, mode, "elsewhere", "PUBLISH", channel)
+	m.said++
+	reply := m.call(scripts.ShardsSet, m.number, weight, limit, mode, "elsewhere", m.said, "PUBLISH", channel)
 	if integer(reply[0]) == 1 {
 		m.weight, m.limit = weight, limit
 	}

@@ -293,6 +293,25 @@ func TestAPausedMemberOwnsNothing(t *testing.T) {
 	require.Equal(t, 8, w.moves)
 }
 
+// What a member said before, and the network delivers late, does not undo what it said last.
+func TestLateSettingsChangeNothing(t *testing.T) {
+	t.Parallel()
+	w := evenWorld(t, 8, 2)
+	m := w.members[0]
+	m.set(1, unlimited, "p")
+	m.set(3, unlimited, "l")
+	w.runs(5*second, second)
+	require.Equal(t, []int{6, 2}, w.loads())
+	m.said -= 2
+	m.set(1, unlimited, "p")
+	w.runs(5*second, second)
+	require.Equal(t, []int{6, 2}, w.loads())
+	m.said++
+	m.set(1, unlimited, "l") // newer
+	w.runs(5*second, second)
+	require.Equal(t, []int{4, 4}, w.loads())
+}
+
 // The shard does not come back before the pause is over.
 func TestAShardThatIsReleasedForElsewhereGoesElsewhere(t *testing.T) { t.Parallel(); goesElsewhere(t) }
 

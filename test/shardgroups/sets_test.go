@@ -162,8 +162,9 @@ func (w *world) present() (names []string) {
 	return names
 }
 
-// Of two rounds over all names that one counts which began last, also if pages of the other one come later: its names are the set, and
-// are known to be. A name that leaves by itself meanwhile is not known to the caller, and one that was lost with the group is sent again.
+// Of two rounds over all names that one counts which began last, also if pages of the other one come later, of one session the first page
+// too: its names are the set, and are known to be. A name that leaves by itself meanwhile is not known to the caller, and one that was lost
+// with the group is sent again.
 func TestOneOfTwoRoundsOfNamesCounts(t *testing.T) { t.Parallel(); countsTheLastRound(t) }
 
 func countsTheLastRound(tb testing.TB) {
@@ -184,16 +185,20 @@ func countsTheLastRound(tb testing.TB) {
 	w := newWorld(newGroup(tb), 0)
 	m := w.add(defaults(0))
 	w.sync(1, numbered(0, 20)...)
+	w.sync(2, numbered(10, 20)...)
+	require.True(tb, w.round(1, numbered(0, 20)...).page(), "a first page that is late")
+	require.Equal(tb, numbered(10, 20), w.present())
+	w.sync(3, numbered(0, 20)...)
 	w.runs(3*second, second)
-	finishes := w.round(2, numbered(0, 200)...)
+	finishes := w.round(4, numbered(0, 200)...)
 	require.False(tb, finishes.page())
 	require.True(tb, m.release("name 007", "x", 0))
 	require.True(tb, finishes.page())
 	require.NotContains(tb, w.present(), "name 007")
-	w.sync(3, numbered(0, 200)...)
+	w.sync(5, numbered(0, 200)...)
 	require.Contains(tb, w.present(), "name 007")
 
-	lost := w.round(4, numbered(0, 300)...)
+	lost := w.round(6, numbered(0, 300)...)
 	require.False(tb, lost.page())
 	w.drop()
 	w.add(defaults(0))

@@ -17,8 +17,8 @@ local function read_member(owner)
     member = false
     if record then
       member = {}
-      member.state, member.weight, member.limit, member.lease, member.ranked, member.is_proven, member.requested, member.seen, member.id =
-        string.match(record, '^(%l) (%d+) (%d+) (%d+) (%-?%d+) (%d) (%w+) (%d+) (.+)$')
+      member.state, member.weight, member.limit, member.lease, member.ranked, member.is_proven, member.requested, member.seen, member.said, member.id =
+        string.match(record, '^(%l) (%d+) (%d+) (%d+) (%-?%d+) (%d) (%w+) (%d+) (%d+) (.+)$')
       for _, field in ipairs({'weight', 'limit', 'lease', 'ranked'}) do
         member[field] = tonumber(member[field])
       end
@@ -32,7 +32,7 @@ local function write_members()
   for owner, member in pairs(members_read) do
     if member and member.is_dirty then
       local record = table.concat({
-        member.state, decimal(member.weight), decimal(member.limit), decimal(member.lease), decimal(member.ranked), member.is_proven, member.requested, member.seen, member.id,
+        member.state, decimal(member.weight), decimal(member.limit), decimal(member.lease), decimal(member.ranked), member.is_proven, member.requested, member.seen, member.said, member.id,
       }, ' ')
       redis.call('HSET', members, owner, record)
     end

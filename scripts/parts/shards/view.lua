@@ -14,7 +14,7 @@ local function write_row(row, name)
   return row.version .. (row.owner == NO_STAMP and row.since or row.token) .. row.owner .. row.promised .. row.state .. named(row, name)
 end
 local function write_member(owner, record, label)
-  local next_state, weight, limit, id = string.match(record, '^(%l) (%d+) (%d+) %d+ %-?%d+ %d %w+ %d+ (.+)$')
+  local next_state, weight, limit, id = string.match(record, '^(%l) (%d+) (%d+) %d+ %-?%d+ %d %w+ %d+ %d+ (.+)$')
   if id then
     list[#list + 1] = owner .. id .. next_state .. string.sub(digits(weight), -WEIGHT_DIGITS) .. string.sub(digits(limit), -LIMIT_DIGITS) .. (label or '00')
   end
