@@ -4,7 +4,7 @@
 -- Grants what is free, and lets shards move until no move makes the loads more even.
 --
 -- uses     budget, count_after, count_of, decimal, donors, find, find_after, find_last, first_taker, grant_or_free, hung_before, index, is_banned, is_recent, list_rows, may_grant, new_row, next_version, now_us, read_member, read_row, slow_before, state, takers, write_row
--- defines  balance, find_movable, grant_free, is_due, may_be_free, may_move, move_one, moving, next_free, others_of, request, request_one, turn_over
+-- defines  balance, find_movable, grant_free, is_due, may_be_free, may_move, move_one, moving, next_free, others_of, request, request_one, searches, turn, turn_over
 
 local function is_due()
   return state.wake > 0 and now_us >= state.wake
@@ -75,6 +75,7 @@ local function request(shard, row, next_state, taker)
   write_row(shard, row)
 end
 local moving -- how many shards were asked for lately
+local searches = MAX_SEARCHES -- how many that find no shard this call may do still
 local function may_move()
   if now_us < state.quiet or not may_grant() then
     return false
@@ -85,8 +86,13 @@ local function may_move()
   local most = state.moves > 0 and state.moves or math.max(MIN_MOVES, math.floor(state.count / MOVES_PART))
   return moving < most
 end
+-- Returns a number below of. It is another one each tenth of a second, and numbers of different steps,
+-- which are irrational, come in all combinations.
+local function turn(of, step)
+  return math.floor(math.floor(now_us / NEXT_TURN_US) * step % 1 * of)
+end
 -- Returns the donor's youngest shard that is not banned from the taker. If the youngest few are, it
--- reads a page more, which is another one each second.
+-- reads a page more, which is another one at each turn.
 local function find_movable(donor, taker)
   for _, entry in ipairs(find_last('k:' .. donor, SEARCH_FIRST)) do
     local shard = string.match(entry, '^k:%d+:%d+:(.*)$')
@@ -96,7 +102,7 @@ local function find_movable(donor, taker)
     end
   end
   local pages = math.ceil(count_of('k:' .. donor) / SHARDS_PAGE)
-  local page = pages > 0 and math.floor(now_us / NEXT_PAGE_US) % pages or 0
+  local page = turn(pages, GOLDEN_STEP)
   local start, finish = '[k:' .. donor .. ':', '(k:' .. donor .. ';'
   local found, last = redis.call('ZRANGE', index, finish, start, 'BYLEX', 'REV', 'LIMIT', page * SHARDS_PAGE, SHARDS_PAGE), nil
   list_rows(found, '^k:%d+:%d+:(.*)$', function(row, shard)
@@ -108,18 +114,22 @@ local function find_movable(donor, taker)
   return last, last and read_row(last)
 end
 local function request_one(donor, taker)
+  if searches == 0 then
+    return nil
+  end
   local shard, row = find_movable(donor, taker)
   if shard then
     row.class, moving = '1', moving and moving + 1
     request(shard, row, 'a', taker)
+  else
+    searches = searches - 1
   end
   return shard
 end
--- Returns which of so many takers or donors a search reads behind the first: each second others.
-local function others_of(size)
-  local pages = math.max(math.ceil((size - 1) / SEARCH_FIRST), 1)
-  local start = 1 + math.floor(now_us / NEXT_PAGE_US) % pages * SEARCH_FIRST
-  return start, start + SEARCH_FIRST - 1
+-- Returns which of so many takers or donors a search reads behind the first: others at each turn.
+local function others_of(size, step)
+  local start = 1 + turn(math.max(size - SEARCH_OTHERS, 1), step)
+  return start, start + SEARCH_OTHERS - 1
 end
 -- Whether a step made the loads more even, by a shard from the donor to the best taker that may
 -- have one of its shards; nil if no taker has less than the donor, or enough shards move already.
@@ -138,7 +148,7 @@ local function move_one(donor, score)
   if request_one(donor, taker) then
     return true
   end
-  local start, finish = others_of(redis.call('ZCARD', takers))
+  local start, finish = others_of(redis.call('ZCARD', takers), SQRT2_STEP)
   local others = redis.call('ZRANGE', takers, start, finish, 'WITHSCORES')
   for n = 1, #others, 2 do
     if others[n] ~= donor and tonumber(others[n + 1]) < score and is_recent(others[n]) and request_one(donor, others[n]) then
@@ -154,7 +164,7 @@ local function balance()
     local found = redis.call('ZRANGE', donors, 0, 0, 'REV', 'WITHSCORES')
     local has_moved = found[1] and move_one(found[1], tonumber(found[2]))
     if has_moved == false then
-      local start, finish = others_of(redis.call('ZCARD', donors))
+      local start, finish = others_of(redis.call('ZCARD', donors), SQRT3_STEP)
       found = redis.call('ZRANGE', donors, start, finish, 'REV', 'WITHSCORES')
       for n = 1, #found, 2 do
         has_moved = has_moved or move_one(found[n], tonumber(found[n + 1]))

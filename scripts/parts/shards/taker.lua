@@ -55,8 +55,8 @@ end
 
 -- A row's bans are members that do not get the shard, each until a time.
 local function is_banned(row, owner)
-  local till = row.bans ~= '' and string.match(row.bans, owner .. ':(%d+)')
-  return till and till > digits(now_us)
+  local at = string.find(row.bans, owner .. ':', 1, true) -- plain: there may be many rows
+  return at and string.sub(row.bans, at + STAMP_LENGTH + 1, at + 2 * STAMP_LENGTH) > digits(now_us)
 end
 -- Returns the first taker, from a score on, that may have the shard.
 local function first_fit(is_for_proven, least, row)
