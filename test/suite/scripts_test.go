@@ -124,7 +124,10 @@ type scene struct {
 	prefix     string        // the prefix of all keys and other channels
 	clock      time.Duration // the time since noon
 	heartbeats int           // the number of heartbeats so far
-	messages   chan string   // the messages in the order of their arrival
+	ends       int           // how often the messages were read
+
+	subscriptions []subscription
+	messages      chan string // the messages in the order of their arrival
 }
 
 func newScene(w *World, folder string) *scene {
@@ -134,13 +137,19 @@ func newScene(w *World, folder string) *scene {
 	return s
 }
 
+// subscription is one of a scene.
+type subscription struct {
+	to    func(c rueidis.Builder) rueidis.Completed
+	ended <-chan error // receives when its connection has ended
+}
+
 // listen makes a subscription, and returns when it is there.
 func (s *scene) listen(to func(c rueidis.Builder) rueidis.Completed) {
 	s.Helper()
 	c, release := s.admins[0].Dedicate()
 	s.atEnd(release)
 	confirmed := make(chan struct{}, 1)
-	c.SetPubSubHooks(rueidis.PubSubHooks{
+	ended := c.SetPubSubHooks(rueidis.PubSubHooks{
 		OnMessage: func(m rueidis.PubSubMessage) {
 			if m.Pattern != "" { // else it is heard twice
 				s.messages <- strings.TrimPrefix(strings.TrimPrefix(m.Channel, s.base), s.prefix[len(s.base):]) + " " + m.Message
@@ -150,6 +159,21 @@ func (s *scene) listen(to func(c rueidis.Builder) rueidis.Completed) {
 	})
 	require.NoError(s, c.Do(s.Context(), to(s.admins[0].B())).Error())
 	redistest.Receive(s, "a subscription", confirmed)
+	s.subscriptions = append(s.subscriptions, subscription{to, ended})
+}
+
+// listenAgain makes those subscriptions again whose connections have ended.
+func (s *scene) listenAgain() {
+	s.Helper()
+	all := s.subscriptions
+	s.subscriptions = nil
+	for _, each := range all {
+		if len(each.ended) > 0 {
+			s.listen(each.to)
+		} else {
+			s.subscriptions = append(s.subscriptions, each)
+		}
+	}
 }
 
 // do sends a command.
@@ -242,20 +266,37 @@ func (s *scene) line(line string) (out []string) {
 		reply = err
 	}
 	out = []string{line + " -> " + s.tidy(shown(reply))}
-	const end = "the end of the messages"
-	s.MustDo(s, "PUBLISH", s.prefix+"end", end)
-	var published []string
-	for {
-		m := redistest.Receive(s, "messages", s.messages)
-		if strings.HasSuffix(m, end) {
-			break
-		}
-		published = append(published, strings.Join(few(strings.Fields(s.tidy(m))), " "))
-	}
-	for _, m := range few(published) {
+	for _, m := range few(s.published()) {
 		out = append(out, "  published "+m)
 	}
 	return out
+}
+
+// published returns the messages since the last call: those before one that it publishes itself, again and again until it has come,
+// since a connection that ends loses what is on its way.
+func (s *scene) published() (all []string) {
+	s.Helper()
+	s.ends++
+	const end = "the end of the messages "
+	mine := end + strconv.Itoa(s.ends)
+	again := time.NewTicker(time.Second)
+	defer again.Stop()
+	late := time.After(redistest.WaitLimit)
+	for s.MustDo(s, "PUBLISH", s.prefix+"end", mine); ; {
+		select {
+		case m := <-s.messages:
+			if strings.HasSuffix(m, mine) {
+				return all
+			} else if !strings.Contains(m, end) { // else it is that of an earlier call, for the second time
+				all = append(all, strings.Join(few(strings.Fields(s.tidy(m))), " "))
+			}
+		case <-again.C:
+			s.listenAgain()
+			s.MustDo(s, "PUBLISH", s.prefix+"end", mine)
+		case <-late:
+			require.FailNow(s, "messages do not arrive")
+		}
+	}
 }
 
 // counter is what a line that is repeated has in place of its number.
