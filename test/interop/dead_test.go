@@ -40,20 +40,14 @@ func holds(t *testing.T, server *redistest.Server) *redistest.Process {
 	return holder
 }
 
-// ends returns when a key ends, by the server's clock, in milliseconds.
-func ends(t *testing.T, server *redistest.Server, key string) int64 {
-	t.Helper()
-	return redistest.EndOf(t, server, key)
-}
-
 // now returns the server's time in milliseconds; its clock is this machine's.
 func now() int64 { return time.Now().UnixMilli() }
 
 // renewed waits until a key lives longer than it did.
 func renewed(t *testing.T, server *redistest.Server, key string) {
 	t.Helper()
-	before := ends(t, server, key)
-	redistest.Await(t, key+" is renewed", func() bool { return ends(t, server, key) > before })
+	before := redistest.EndOf(t, server, key)
+	redistest.Await(t, key+" is renewed", func() bool { return redistest.EndOf(t, server, key) > before })
 }
 
 // P1, P6: a lock whose holder in Java was killed goes to Go when it ends, and not before.
@@ -61,13 +55,13 @@ func TestALockOfADeadJavaProcessGoesToGo(t *testing.T) {
 	t.Parallel()
 	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p, g := newProcess(t, release, server), newGoSide(t, server)
+		p, g := newProcess(t, release, server), newGoSide(t, server, byLock)
 		p.must(t, "a", "lock", "a", -1)
 		taken := g.take("a")
 		awaitListeners(t, server, "a", 1)
 		renewed(t, server, "a")
 		p.Kill()
-		last := ends(t, server, "a")
+		last := redistest.EndOf(t, server, "a")
 		took(t, taken)
 		require.GreaterOrEqual(t, now(), last)
 		g.release(t, "a")
@@ -83,7 +77,7 @@ func TestAStoppedGoProcessLeavesJavaAlone(t *testing.T) {
 		p, holder := newPeer(t, release, server), holds(t, server)
 		holder.Freeze()
 		p.must(t, "a", "lock", "a", time.Hour.Milliseconds())
-		has, until := hash(t, server, "a"), ends(t, server, "a")
+		has, until := hash(t, server, "a"), redistest.EndOf(t, server, "a")
 		require.Equal(t, map[string]string{p.owner(t, "a"): "1"}, has)
 		holder.Thaw()
 		holder.Send("how is it?")
@@ -91,7 +85,7 @@ func TestAStoppedGoProcessLeavesJavaAlone(t *testing.T) {
 		require.NoError(t, err, holder.Stderr())
 		require.Equal(t, "lost true, reported by Unlock true", said)
 		require.Equal(t, has, hash(t, server, "a"))
-		require.Equal(t, until, ends(t, server, "a"))
+		require.Equal(t, until, redistest.EndOf(t, server, "a"))
 		p.must(t, "a", "unlock", "a")
 	})
 }

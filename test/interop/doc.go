@@ -5,8 +5,7 @@
 //
 // # Guarantees
 //
-//  1. docs/redisson-protocol.md says what the Java client does on the server. Each of its statements names the test of
-//     this package that checks it.
+//  1. docs/redisson-protocol.md says what the Java client does on the server, and which test of this package shows it.
 //  2. The tests run against two lines of Redisson, the newest of each.
 //
 // All tests share one Java process for each line, in which each test has Redisson clients of its own, since

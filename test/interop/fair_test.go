@@ -12,54 +12,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
-	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/redisson"
 )
-
-// javaFair is a thread of a Java process that uses the fair lock.
-type javaFair struct {
-	javaSide
-}
-
-func (j javaFair) take(name string) <-chan error {
-	return j.peer.later(j.peer.send(j.thread, "fair-lock", name, time.Hour.Milliseconds()))
-}
-
-func (j javaFair) release(t *testing.T, name string) {
-	t.Helper()
-	j.peer.must(t, j.thread, "fair-unlock", name)
-}
-
-// goFair is a waiter in Go.
-type goFair struct {
-	lock  *fair.Lock
-	lease *signalbox.Lease
-}
-
-// newGoFair returns one of a session of its own, whose leases outlive every test.
-func newGoFair(t *testing.T, to clients) goFair {
-	t.Helper()
-	s := locktest.Session(t, to, signalbox.WithDefaults(signalbox.WithLayout(redisson.Layout()), signalbox.WithRenewedLease(time.Hour)))
-	return goFair{fair.New(s, "a"), new(signalbox.Lease)}
-}
-
-func (g goFair) take(string) <-chan error {
-	taken := make(chan error, 1)
-	go func() {
-		lease, err := g.lock.Lock(context.Background())
-		*g.lease = lease // read after taken was heard
-		taken <- err
-	}()
-	return taken
-}
-
-func (g goFair) release(t *testing.T, _ string) {
-	t.Helper()
-	require.NoError(t, g.lease.Unlock())
-}
 
 // P1, P6: holders and waiters of both sides get the lock in the order of their requests, and each is
 // notified on a channel of its own.
@@ -69,13 +25,13 @@ func TestBothSidesShareOneQueue(t *testing.T) {
 		server := redistest.Start(t)
 		p, other := newPeer(t, release, server), newPeer(t, release, server)
 		order := []side{
-			javaFair{javaSide{p, "a"}},
-			newGoFair(t, server), newGoFair(t, server),
-			javaFair{javaSide{p, "b"}},
-			javaFair{javaSide{other, "a"}},
-			newGoFair(t, server),
-			javaFair{javaSide{p, "c"}},
-			newGoFair(t, server),
+			newJavaFair(p, "a"),
+			newGoSide(t, server, byFair), newGoSide(t, server, byFair),
+			newJavaFair(p, "b"),
+			newJavaFair(other, "a"),
+			newGoSide(t, server, byFair),
+			newJavaFair(p, "c"),
+			newGoSide(t, server, byFair),
 		}
 		for range 3 {
 			took(t, order[0].take("a"))
@@ -121,14 +77,14 @@ func TestTheQueueContinuesBehindADeadHolder(t *testing.T) {
 		server := redistest.Start(t)
 		dead, p := newMortal(t, release, server), newPeer(t, release, server)
 		dead.must(t, "a", "fair-lock", "a", -1)
-		g := newGoFair(t, server)
+		g := newGoSide(t, server, byFair)
 		taken := g.take("a")
 		awaitQueued(t, server, 1)
 		second := p.send("a", "fair-lock", "a", 60_000)
 		awaitQueued(t, server, 2)
 		renewed(t, server, "a")
 		dead.dies(t)
-		last := ends(t, server, "a")
+		last := redistest.EndOf(t, server, "a")
 		took(t, taken)
 		require.GreaterOrEqual(t, now(), last)
 		require.Empty(t, second)
@@ -146,7 +102,7 @@ func TestTheQueueContinuesBehindADeadHolder(t *testing.T) {
 		awaitQueued(t, server, 2)
 		renewed(t, server, "a")
 		holder.Kill()
-		last = ends(t, server, "a")
+		last = redistest.EndOf(t, server, "a")
 		p.take(t, first)
 		require.GreaterOrEqual(t, now(), last)
 		require.Empty(t, taken)
@@ -163,7 +119,7 @@ func TestTheQueueContinuesBehindADeadWaiter(t *testing.T) {
 	t.Parallel()
 	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p, g := newPeer(t, release, server), newGoFair(t, server)
+		p, g := newPeer(t, release, server), newGoSide(t, server, byFair)
 		for name, waits := range map[string]func() func(){
 			"java": func() func() {
 				dead := newMortal(t, release, server)
@@ -203,40 +159,24 @@ func TestBothSidesShareOneQueueInACluster(t *testing.T) {
 		for mode, options := range map[string][]redisson.Option{
 			"auto": nil, "off": {redisson.PlainChannels}, "on": {redisson.PlainChannels, redisson.ShardedChannels},
 		} {
-			key := "fair-" + release + "-" + mode
+			key := nameOf("fair", release, mode)
+			queue := "redisson_lock_queue:{" + key + "}"
 			owner := cluster.Owner(t, cluster.Slot(t, key))
-			p := newClusterPeer(t, release, cluster, mode)
-			s := locktest.Session(t, cluster, signalbox.WithDefaults(signalbox.WithLayout(redisson.Layout(options...)), signalbox.WithRenewedLease(time.Hour)))
-			mu := fair.New(s, key)
-			for round := range 3 {
-				lease, err := mu.Lock(locktest.Context(t))
-				require.NoError(t, err)
-				java := p.send("a", "fair-lock", key, 60_000)
-				waits := func(n int64) {
-					redistest.Await(t, "a ticket in the queue", func() bool {
-						return owner.MustDo(t, "LLEN", "redisson_lock_queue:{"+key+"}") == n
-					})
-				}
-				waits(1)
-				again := make(chan signalbox.Lease, 1)
-				go func() {
-					lease, err := mu.Lock(context.Background())
-					if err == nil {
-						again <- lease
-					}
-				}()
-				waits(2)
-				require.NoError(t, lease.Unlock())
-				p.take(t, java)
-				require.Empty(t, again, "%s, round %d", mode, round)
-				p.must(t, "a", "fair-unlock", key)
-				select {
-				case lease = <-again:
-				case <-locktest.Context(t).Done():
-					require.FailNow(t, "the lock is not taken")
-				}
-				require.NoError(t, lease.Unlock())
-				require.Equal(t, int64(0), owner.MustDo(t, "EXISTS", key, "redisson_lock_queue:{"+key+"}", "redisson_lock_timeout:{"+key+"}"))
+			java := newJavaFair(newClusterPeer(t, release, cluster, mode), "a")
+			first, last := newGoSide(t, cluster, byFair, options...), newGoSide(t, cluster, byFair, options...)
+			for range 3 {
+				took(t, first.take(key))
+				second := java.take(key)
+				redistest.Await(t, "a ticket", func() bool { return owner.MustDo(t, "LLEN", queue) == int64(1) })
+				third := last.take(key)
+				redistest.Await(t, "another ticket", func() bool { return owner.MustDo(t, "LLEN", queue) == int64(2) })
+				first.release(t, key)
+				took(t, second)
+				require.Empty(t, third, mode)
+				java.release(t, key)
+				took(t, third)
+				last.release(t, key)
+				require.Equal(t, int64(0), owner.MustDo(t, "EXISTS", key, queue, "redisson_lock_timeout:{"+key+"}"))
 			}
 		}
 	})

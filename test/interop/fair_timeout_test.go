@@ -30,9 +30,8 @@ func TestADeadWaiterDelaysByTheFairLockWaitTimeout(t *testing.T) {
 		server := redistest.Start(t)
 		timeout := strconv.FormatInt(short.Milliseconds(), 10)
 		p, dead := startPeer(t, release, append(single(server.Addr()), timeout)...), newMortal(t, release, server, timeout)
-		s := locktest.Session(t, server, signalbox.WithDefaults(
-			signalbox.WithLayout(redisson.Layout(redisson.FairLockWaitTimeout(short))), signalbox.WithRenewedLease(time.Hour)))
-		before, behind := goFair{fair.New(s, "a"), new(signalbox.Lease)}, goFair{fair.New(s, "a"), new(signalbox.Lease)}
+		set := redisson.FairLockWaitTimeout(short)
+		before, behind := newGoSide(t, server, byFair, set), newGoSide(t, server, byFair, set)
 
 		// In the queue: Go, a Java process that dies, Go again, Java.
 		p.must(t, "a", "fair-lock", "a", time.Hour.Milliseconds())
@@ -69,23 +68,14 @@ func TestADeadWaiterDelaysByTheFairLockWaitTimeout(t *testing.T) {
 	})
 }
 
-// The option is checked, and is one of a fair lock alone.
-func TestTheFairLockWaitTimeoutIsChecked(t *testing.T) {
+// The option is one of a fair lock alone.
+func TestTheFairLockWaitTimeoutIsOfFairLocks(t *testing.T) {
 	t.Parallel()
 	s := locktest.Session(t, redistest.Start(t))
-	with := func(options ...redisson.Option) signalbox.LockOption {
-		return signalbox.WithLayout(redisson.Layout(options...))
-	}
-	for _, good := range []time.Duration{4 * time.Second, 5 * time.Minute, 24 * time.Hour} {
-		require.NoError(t, fair.New(s, "a", with(redisson.FairLockWaitTimeout(good), redisson.PlainChannels, nil)).Check())
-	}
-	for _, bad := range []time.Duration{-1, 0, 4*time.Second - 1, 24*time.Hour + 1} {
-		err := fair.New(s, "a", with(redisson.FairLockWaitTimeout(bad))).Check()
-		require.ErrorIs(t, err, signalbox.ErrBadOption)
-		require.ErrorContains(t, err, "set one from 4s to 24h0m0s, here and in Java")
-	}
 	timeout := redisson.FairLockWaitTimeout(short)
-	require.ErrorIs(t, fair.New(s, "a", with(timeout, redisson.Fenced)).Check(), signalbox.ErrBadOption)
-	require.ErrorIs(t, reentrant.New(s, "a", with(timeout)).Check(), signalbox.ErrBadOption)
-	require.ErrorIs(t, rwlock.New(s, "a", with(timeout)).Check(), signalbox.ErrBadOption)
+	alone, fenced := signalbox.WithLayout(redisson.Layout(timeout)), signalbox.WithLayout(redisson.Layout(timeout, redisson.Fenced))
+	require.NoError(t, fair.New(s, "a", alone).Check())
+	require.ErrorIs(t, fair.New(s, "a", fenced).Check(), signalbox.ErrBadOption)
+	require.ErrorIs(t, reentrant.New(s, "a", alone).Check(), signalbox.ErrBadOption)
+	require.ErrorIs(t, rwlock.New(s, "a", alone).Check(), signalbox.ErrBadOption)
 }

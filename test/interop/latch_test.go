@@ -14,7 +14,6 @@ import (
 	"github.com/signalbox-go/signalbox/countdown"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
-	"github.com/signalbox-go/signalbox/redisson"
 )
 
 // latchChannel is the channel of a latch.
@@ -33,7 +32,7 @@ func TestALatchThatEitherSideOpensWakesBoth(t *testing.T) {
 	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
 		p := newPeer(t, release, server)
-		s := locktest.Session(t, server, signalbox.WithDefaults(signalbox.WithLayout(redisson.Layout())))
+		s := newSession(t, server)
 		for _, starter := range []string{"java", "go"} {
 			for _, last := range []string{"java", "go"} {
 				name := starter + "-" + last
@@ -50,7 +49,7 @@ func TestALatchThatEitherSideOpensWakesBoth(t *testing.T) {
 				r, err := l.Round(locktest.Context(t))
 				require.NoError(t, err)
 				waiting, reply := waits(r), p.send("waiter", "latch-wait", name, time.Hour.Milliseconds())
-				redistest.Await(t, "both listen", func() bool { return listeners(t, server, latchChannel(name)) == 2 })
+				redistest.Await(t, "both listen", func() bool { return locktest.Listeners(t, server, latchChannel(name)) == 2 })
 				steps := map[string]func(){
 					"java": func() { p.must(t, "a", "latch-down", name) },
 					"go": func() {

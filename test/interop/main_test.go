@@ -12,7 +12,6 @@ func TestMain(m *testing.M) {
 	redistest.RegisterChild("java", runJava)
 	redistest.RegisterChild("python", runPython)
 	redistest.RegisterChild("worker", runWorker)
-	redistest.RegisterChild("nativeworker", runNativeWorker)
 	redistest.RegisterChild("taker", runTaker)
 	redistest.RegisterChild("holder", runHolder)
 	redistest.RegisterChild("fair", runFairWaiter)

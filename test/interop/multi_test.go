@@ -9,11 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/multilock"
-	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
@@ -25,13 +22,13 @@ func TestAMultiLockOfJavaInOurOrderMakesProgress(t *testing.T) {
 	eachRelease(t, func(t *testing.T, release string) {
 		const times = 100
 		server := redistest.Start(t)
-		p, s := newPeer(t, release, server), locktest.Session(t, server, signalbox.WithDefaults(signalbox.WithLayout(redisson.Layout())))
+		p, s := newPeer(t, release, server), newSession(t, server)
 		all := multilock.New(reentrant.New(s, "a"), reentrant.New(s, "b"), reentrant.New(s, "c"))
 		order := strings.Join(all.Order(), ",")
 		require.Equal(t, "b,c,a", order)
 		ctx, cancel := context.WithTimeout(context.Background(), 6*redistest.Patience)
 		defer cancel()
-		java := p.later(p.send("a", "other-work", "multi", order, times))
+		java := p.later(p.send("a", "other-work", "multi", order, times), isTrue)
 		for n := 0; n < times || len(java) == 0; n++ {
 			lease, err := all.Lock(ctx)
 			require.NoError(t, err)

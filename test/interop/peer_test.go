@@ -17,7 +17,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
@@ -149,9 +148,6 @@ type peer struct {
 // for a processor.
 const watchdog = 6 * time.Second
 
-// replyTimeout is how long a peer waits for a reply, as Peer.java sets it. Redisson's own is 3 s.
-const replyTimeout = time.Minute
-
 // single are the arguments of a client of a server.
 func single(addr string) []string {
 	return []string{"single", "redis://" + addr, strconv.FormatInt(watchdog.Milliseconds(), 10)}
@@ -266,15 +262,10 @@ func (p *peer) take(tb testing.TB, reply <-chan string) string {
 // refused waits for a reply, which must be an error, and returns its text.
 func refused(t *testing.T, reply <-chan string) string {
 	t.Helper()
-	select {
-	case text := <-reply:
-		why, isError := strings.CutPrefix(text, "error ")
-		require.True(t, isError, text)
-		return why
-	case <-locktest.Context(t).Done():
-		require.FailNow(t, "no reply")
-	}
-	return ""
+	text := redistest.Receive(t, "a reply", reply)
+	why, isError := strings.CutPrefix(text, "error ")
+	require.True(t, isError, text)
+	return why
 }
 
 // must makes a thread do something, waits until it is done, and returns its value.

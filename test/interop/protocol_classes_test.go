@@ -22,8 +22,7 @@ import (
 // goHolds takes a lock of that name in Go, which lives for longer than any test.
 func goHolds(t *testing.T, server *redistest.Server, name string) signalbox.Lease {
 	t.Helper()
-	g := newGoSide(t, server)
-	lease, err := g.lock(name).Lock(locktest.Context(t))
+	lease, err := reentrant.New(newSession(t, server), name).Lock(locktest.Context(t))
 	require.NoError(t, err)
 	return lease
 }
@@ -35,12 +34,12 @@ func excludes(t *testing.T, p *peer, server *redistest.Server, class, names, key
 	received := receive(t, server, "redisson_lock__channel:{"+key+"}", "redisson_lock__channel:"+key)
 	p.must(t, "a", "other-lock", class, names, time.Hour.Milliseconds())
 	require.Equal(t, map[string]string{p.owner(t, "a"): "1"}, hash(t, server, key))
-	g := newGoSide(t, server)
-	_, err := g.lock(key).TryLock(locktest.Context(t))
+	g := newGoSide(t, server, byLock)
+	_, err := reentrant.New(g.session, key).TryLock(locktest.Context(t))
 	require.ErrorIs(t, err, signalbox.ErrHeld)
 	taken := g.take(key)
 	redistest.Await(t, "a waiter listens", func() bool {
-		return listeners(t, server, "redisson_lock__channel:{"+key+"}")+listeners(t, server, "redisson_lock__channel:"+key) == 3
+		return locktest.Listeners(t, server, "redisson_lock__channel:{"+key+"}")+locktest.Listeners(t, server, "redisson_lock__channel:"+key) == 3
 	})
 	require.Empty(t, taken)
 	p.must(t, "a", "other-unlock", class, names)
@@ -72,7 +71,7 @@ func TestJavasLocksThatAreEnteredOnceAreShared(t *testing.T) {
 	p.must(t, "a", "other-lock", "once-fair", "f", 60_000)
 	require.Equal(t, map[string]string{p.owner(t, "a"): "1"}, hash(t, server, "f"))
 	require.Contains(t, refused(t, p.send("a", "other-try", "once-fair", "f", 0, 60_000)), "non-reentrant")
-	_, err := newGoSide(t, server).lock("f").TryLock(locktest.Context(t))
+	_, err := reentrant.New(newSession(t, server), "f").TryLock(locktest.Context(t))
 	require.ErrorIs(t, err, signalbox.ErrHeld)
 
 	// Redisson 3.52.0 does not have these.
@@ -130,7 +129,7 @@ func TestJavasTransactionLocksAKeyOfItsOwn(t *testing.T) {
 		p := newPeer(t, release, server)
 		p.must(t, "a", "tx-set", "k", "v")
 		require.Equal(t, []string{"k:transaction_lock"}, keys(t, server))
-		g := newGoSide(t, server)
+		g := newGoSide(t, server, byLock)
 		_, err := reentrant.New(g.session, "k:transaction_lock").TryLock(locktest.Context(t))
 		require.ErrorIs(t, err, signalbox.ErrHeld)
 		beside := goHolds(t, server, "k")

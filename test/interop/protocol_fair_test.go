@@ -4,12 +4,12 @@ package interop_test
 
 import (
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
@@ -51,7 +51,7 @@ func awaitQueued(t *testing.T, server *redistest.Server, n int) {
 	t.Helper()
 	redistest.Await(t, "a ticket in the queue", func() bool { return len(queued(t, server)) == n })
 	last := queueChannel + queued(t, server)[n-1]
-	redistest.Await(t, "a waiter listens", func() bool { return listeners(t, server, last) > 0 })
+	redistest.Await(t, "a waiter listens", func() bool { return locktest.Listeners(t, server, last) > 0 })
 }
 
 // joinQueue puts an owner at the tail of the queue in one step, because other clients poll the queue meanwhile.
@@ -70,39 +70,6 @@ func (p *peer) ownersOf(t *testing.T, threads ...string) (owners []string) {
 		owners = append(owners, p.owner(t, thread))
 	}
 	return owners
-}
-
-func TestAFairLockOfJavaIsAnRLockAndAQueue(t *testing.T) {
-	t.Parallel()
-	eachRelease(t, func(t *testing.T, release string) {
-		server := redistest.Start(t)
-		p := newPeer(t, release, server)
-		owners := p.ownersOf(t, "a", "b", "c")
-		p.must(t, "a", "fair-lock", "a", 60_000)
-		require.Equal(t, map[string]string{owners[0]: "1"}, hash(t, server, "a"))
-		require.Equal(t, int64(0), server.MustDo(t, "EXISTS", queueKey, deadlinesKey))
-		require.Equal(t, "false", p.must(t, "b", "try", "a", 0, 1000), "an RLock of the name is shut out")
-		b := p.send("b", "fair-lock", "a", 60_000)
-		awaitQueued(t, server, 1)
-		c := p.send("c", "fair-lock", "a", 60_000)
-		awaitQueued(t, server, 2)
-		require.Equal(t, owners[1:], queued(t, server))
-		require.Equal(t, int64(2), server.MustDo(t, "ZCARD", deadlinesKey))
-		for _, key := range []string{queueKey, deadlinesKey} {
-			require.Equal(t, int64(-1), server.MustDo(t, "PTTL", key), "it has no end")
-		}
-		p.must(t, "a", "fair-lock", "a", 60_000)
-		p.must(t, "a", "fair-unlock", "a")
-		require.Empty(t, b, "it has entered twice")
-		p.must(t, "a", "fair-unlock", "a")
-		p.take(t, b)
-		require.Empty(t, c)
-		require.Equal(t, map[string]string{owners[1]: "1"}, hash(t, server, "a"))
-		p.must(t, "b", "fair-unlock", "a")
-		p.take(t, c)
-		require.Equal(t, int64(0), server.MustDo(t, "EXISTS", queueKey, deadlinesKey))
-		p.must(t, "c", "fair-unlock", "a")
-	})
 }
 
 func TestJavaChainsTheDeadlinesOfAQueue(t *testing.T) {
@@ -161,23 +128,6 @@ func TestJavaNotifiesTheHeadOfTheQueue(t *testing.T) {
 	})
 }
 
-func TestAFairJavaWaiterIsWokenOnAChannelOfItsOwn(t *testing.T) {
-	t.Parallel()
-	eachRelease(t, func(t *testing.T, release string) {
-		server := redistest.Start(t)
-		p := newPeer(t, release, server)
-		owner := p.owner(t, "a")
-		held(t, server, "a", time.Hour)
-		reply := p.send("a", "fair-lock", "a", 60_000)
-		awaitQueued(t, server, 1)
-		require.Zero(t, listeners(t, server, "redisson_lock__channel:{a}"))
-		server.MustDo(t, "DEL", "a")
-		server.MustDo(t, "PUBLISH", queueChannel+owner, "0")
-		p.take(t, reply)
-		redistest.Await(t, "the end of the subscription", func() bool { return listeners(t, server, queueChannel+owner) == 0 })
-	})
-}
-
 func TestJavaDropsTheHeadOfTheQueueAtItsDeadline(t *testing.T) {
 	t.Parallel()
 	eachRelease(t, func(t *testing.T, release string) {
@@ -191,56 +141,5 @@ func TestJavaDropsTheHeadOfTheQueueAtItsDeadline(t *testing.T) {
 		require.Equal(t, []string{"y", "z"}, queued(t, server), "who is not the first is left alone, and who tries gets no place")
 		require.Equal(t, int64(2), server.MustDo(t, "ZCARD", deadlinesKey))
 		require.Empty(t, published, "it is not notified")
-	})
-}
-
-func TestJavaAsksAgainWithoutAPauseBehindADeadWaiter(t *testing.T) {
-	t.Parallel()
-	eachRelease(t, func(t *testing.T, release string) {
-		server := redistest.Start(t)
-		p := newPeer(t, release, server)
-		addToQueue(t, server, "x", now()+waitMS)
-		p.send("a", "fair-lock", "a", 60_000)
-		redistest.Await(t, "a ticket in the queue", func() bool { return len(queued(t, server)) == 2 })
-		// It sleeps first, for as long as the place before it is good for; a message is enough to let it begin.
-		awaitQueued(t, server, 2)
-		server.MustDo(t, "PUBLISH", queueChannel+queued(t, server)[1], "0")
-		before := server.CommandStats()["hexists"].Calls
-		redistest.Await(t, "hundreds of tries", func() bool { return server.CommandStats()["hexists"].Calls > before+200 })
-	})
-}
-
-// A Java client whose subscription is not confirmed throws, and leaves its ticket in the queue: no
-// client is granted the lock until its deadline. If the same thread calls lock again it continues
-// with that ticket, and the queue moves on.
-func TestJavaLeavesItsTicketWhenItsSubscriptionFails(t *testing.T) {
-	t.Parallel()
-	eachRelease(t, func(t *testing.T, release string) {
-		server := redistest.Start(t)
-		proxy := redistest.NewProxy(t, server.Addr())
-		proxy.SetMatch(func(request []string) bool { return strings.EqualFold(request[0], "SUBSCRIBE") })
-		holder := newPeer(t, release, server)
-		p := startPeer(t, release, single(proxy.Addr())...)
-		owner := p.owner(t, "a")
-		holder.must(t, "a", "fair-lock", "a", time.Hour.Milliseconds())
-		proxy.Arm(redistest.Fault{Kind: redistest.SwallowRequest})
-		require.Contains(t, refused(t, p.send("a", "fair-lock", "a", 60_000)), "RedisTimeoutException")
-		require.Equal(t, []string{owner}, queued(t, server))
-
-		g := newGoFair(t, server)
-		taken := g.take("a")
-		awaitQueued(t, server, 2)
-		holder.must(t, "a", "fair-unlock", "a")
-		require.Equal(t, int64(0), server.MustDo(t, "EXISTS", "a"), "the lock is free")
-		require.Equal(t, "false", holder.must(t, "b", "fair-trynow", "a"), "and cannot be acquired")
-		require.Greater(t, deadline(t, server, owner)-now(), waitMS/2, "for minutes")
-
-		p.must(t, "a", "fair-lock", "a", 60_000)
-		require.Equal(t, map[string]string{owner: "1"}, hash(t, server, "a"))
-		require.Empty(t, taken)
-		p.must(t, "a", "fair-unlock", "a")
-		took(t, taken)
-		g.release(t, "a")
-		awaitNothing(t, server)
 	})
 }

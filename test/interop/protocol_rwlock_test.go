@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
@@ -41,62 +42,6 @@ func requireKeys(t *testing.T, server *redistest.Server, want ...string) {
 	require.Equal(t, want, keys(t, server))
 }
 
-func TestJavaHoldsAReadWriteLockByAModeAndAFieldEach(t *testing.T) {
-	t.Parallel()
-	eachRelease(t, func(t *testing.T, release string) {
-		server := redistest.Start(t)
-		p := newPeer(t, release, server)
-		a, b := p.owner(t, "a"), p.owner(t, "b")
-		p.must(t, "a", "rw.lock", "x", "write", 60_000)
-		require.Equal(t, map[string]string{"mode": "write", a + ":write": "1"}, hash(t, server, "x"))
-		requireKeys(t, server, "x")
-		require.Equal(t, "false", p.must(t, "b", "rw.try", "x", "read", 0, 1000))
-		require.Equal(t, "false", p.must(t, "b", "rw.try", "x", "write", 0, 1000))
-		p.must(t, "a", "rw.unlock", "x", "write")
-		requireKeys(t, server)
-
-		p.must(t, "a", "rw.lock", "x", "read", 60_000)
-		p.must(t, "b", "rw.lock", "x", "read", 60_000)
-		require.Equal(t, map[string]string{"mode": "read", a: "1", b: "1"}, hash(t, server, "x"))
-		requireKeys(t, server, "x", timeoutOf("x", a, "1"), timeoutOf("x", b, "1"))
-		require.Equal(t, "1", server.MustDo(t, "GET", timeoutOf("x", a, "1")))
-		require.Equal(t, "false", p.must(t, "a", "rw.try", "x", "write", 0, 1000), "who reads does not come to write")
-		p.must(t, "a", "rw.unlock", "x", "read")
-		require.Equal(t, map[string]string{"mode": "read", b: "1"}, hash(t, server, "x"))
-		requireKeys(t, server, "x", timeoutOf("x", b, "1"))
-		p.must(t, "b", "rw.unlock", "x", "read")
-		requireKeys(t, server)
-
-		p.must(t, "a", "rw.lock", "{y}:z", "read", 60_000)
-		requireKeys(t, server, "{y}:z", "{y}:z:"+a+":rwlock_timeout:1")
-
-		p.must(t, "a", "rw.lock", "x", "write", 60_000)
-		server.MustDo(t, "HSET", "x", "field", "more")
-		p.must(t, "a", "rw.unlock", "x", "write")
-		require.Equal(t, map[string]string{"mode": "read", "field": "more"}, hash(t, server, "x"), "it stays, for as long as the key lives")
-		held(t, server, "w", time.Hour)
-		require.Equal(t, "true", p.must(t, "a", "rw.try", "w", "write", 0, 60_000), "a lock that an RLock holds is free")
-	})
-}
-
-func TestJavaCountsReadsAndKeepsATimeoutForEach(t *testing.T) {
-	t.Parallel()
-	eachRelease(t, func(t *testing.T, release string) {
-		server := redistest.Start(t)
-		p := newPeer(t, release, server)
-		a := p.owner(t, "a")
-		p.must(t, "a", "rw.lock", "x", "read", 60_000)
-		p.must(t, "a", "rw.lock", "x", "read", 20_000)
-		require.Equal(t, map[string]string{"mode": "read", a: "2"}, hash(t, server, "x"))
-		require.LessOrEqual(t, ttl(t, server, timeoutOf("x", a, "2")), 20*time.Second)
-		require.Greater(t, ttl(t, server, timeoutOf("x", a, "1")), 20*time.Second)
-		p.must(t, "a", "rw.unlock", "x", "read")
-		requireKeys(t, server, "x", timeoutOf("x", a, "1"))
-		p.must(t, "a", "rw.unlock", "x", "read")
-		requireKeys(t, server)
-	})
-}
-
 func TestJavaKeepsTheHashAsLongAsItsReadersLast(t *testing.T) {
 	t.Parallel()
 	eachRelease(t, func(t *testing.T, release string) {
@@ -126,24 +71,6 @@ func TestJavaWritesAgainForLonger(t *testing.T) {
 		require.Greater(t, ttl(t, server, "x"), 90*time.Second, "the leases are added")
 		p.must(t, "a", "rw.unlock", "x", "write")
 		require.Equal(t, map[string]string{"mode": "write", a + ":write": "1"}, hash(t, server, "x"))
-	})
-}
-
-func TestAJavaWriterMayReadAndReadOn(t *testing.T) {
-	t.Parallel()
-	eachRelease(t, func(t *testing.T, release string) {
-		server := redistest.Start(t)
-		p := newPeer(t, release, server)
-		a := p.owner(t, "a")
-		published := receive(t, server, rwChannel("x"))
-		p.must(t, "a", "rw.lock", "x", "write", 60_000)
-		p.must(t, "a", "rw.lock", "x", "read", 60_000)
-		require.Equal(t, map[string]string{"mode": "write", a + ":write": "1", a: "1"}, hash(t, server, "x"))
-		requireKeys(t, server, "x", timeoutOf("x", a, "1"))
-		p.must(t, "a", "rw.unlock", "x", "write")
-		require.Equal(t, map[string]string{"mode": "read", a: "1"}, hash(t, server, "x"))
-		require.Equal(t, "true", p.must(t, "b", "rw.try", "x", "read", 0, 60_000))
-		require.Empty(t, published, "no message says that readers may enter")
 	})
 }
 
@@ -182,29 +109,11 @@ func TestJavaReadersPassAWriterThatWaits(t *testing.T) {
 		p := newPeer(t, release, server)
 		p.must(t, "a", "rw.lock", "x", "read", 60_000)
 		writer := p.send("b", "rw.lock", "x", "write", 60_000)
-		redistest.Await(t, "a subscription", func() bool { return listeners(t, server, rwChannel("x")) == 1 })
+		redistest.Await(t, "a subscription", func() bool { return locktest.Listeners(t, server, rwChannel("x")) == 1 })
 		require.Equal(t, "true", p.must(t, "c", "rw.try", "x", "read", 0, 60_000))
 		p.must(t, "a", "rw.unlock", "x", "read")
 		p.must(t, "c", "rw.unlock", "x", "read")
 		p.take(t, writer)
-	})
-}
-
-func TestJavaWaitersAreWokenByTheMessageOfAReadWriteLock(t *testing.T) {
-	t.Parallel()
-	eachRelease(t, func(t *testing.T, release string) {
-		server := redistest.Start(t)
-		p := newPeer(t, release, server)
-		server.MustDo(t, "HSET", "x", "mode", "write", "00000000-0000-0000-0000-000000000000:1:write", "1")
-		server.MustDo(t, "PEXPIRE", "x", time.Hour.Milliseconds())
-		readers := []<-chan error{javaHalf{p, "a", reading}.take("x"), javaHalf{p, "b", reading}.take("x")}
-		redistest.Await(t, "a subscription", func() bool { return listeners(t, server, rwChannel("x")) == 1 })
-		server.MustDo(t, "PUBLISH", rwChannel("x"), "1") // for nothing: they try, and wait on
-		server.MustDo(t, "DEL", "x")
-		server.MustDo(t, "PUBLISH", rwChannel("x"), "1")
-		for _, r := range readers {
-			tookByMessage(t, r, notifiesRW(t, server, "x"))
-		}
 	})
 }
 

@@ -34,48 +34,6 @@ func permits(t *testing.T, server *redistest.Server, name string) map[string]int
 // never is the end of a permit without an end.
 const never int64 = 922337203685477
 
-func TestJavaCountsFreePermitsInANumber(t *testing.T) {
-	t.Parallel()
-	eachRelease(t, func(t *testing.T, release string) {
-		server := redistest.Start(t)
-		p := newPeer(t, release, server)
-		require.Equal(t, "true", p.must(t, "a", "permit-found", "a", 5))
-		require.Equal(t, "false", p.must(t, "a", "permit-found", "a", 7), "one is there")
-		require.Equal(t, "5", server.MustDo(t, "GET", "a"))
-		before := now()
-		ids := strings.Split(p.must(t, "a", "permit-take", "a", 2, 60_000), ",")
-		after := now()
-		require.Equal(t, "3", server.MustDo(t, "GET", "a"))
-		require.Equal(t, int64(-1), server.MustDo(t, "PTTL", "a"), "it never ends")
-		require.Equal(t, int64(-1), server.MustDo(t, "PTTL", "{a}:timeout"))
-		ends := permits(t, server, "a")
-		require.Len(t, ends, 2)
-		for _, id := range ids {
-			require.Regexp(t, `^[0-9a-f]{32}$`, id)
-			require.GreaterOrEqual(t, ends[id], before+60_000)
-			require.LessOrEqual(t, ends[id], after+60_000)
-		}
-		forever := p.must(t, "a", "permit-take", "a", 1, -1)
-		require.Equal(t, never, permits(t, server, "a")[forever])
-		require.Equal(t, "-1", p.must(t, "a", "permit-left", "a", forever))
-		require.ElementsMatch(t, []any{"a", "{a}:timeout"}, server.MustDo(t, "KEYS", "*"), "and no other key")
-		require.Equal(t, "2", p.must(t, "a", "permit-available", "a"))
-		require.Equal(t, "3", p.must(t, "a", "permit-acquired", "a"))
-		require.Equal(t, "5", p.must(t, "a", "permit-capacity", "a"))
-		require.Empty(t, p.must(t, "a", "permit-try", "a", 3, 0, 60_000), "all or none")
-		require.Equal(t, "2", p.must(t, "a", "permit-give-all", "a", strings.Join(ids, ",")))
-		require.Equal(t, "true", p.must(t, "a", "permit-give", "a", forever))
-		require.Equal(t, "false", p.must(t, "a", "permit-give", "a", forever), "a second time")
-		require.Equal(t, "5", server.MustDo(t, "GET", "a"))
-		require.Empty(t, permits(t, server, "a"))
-		p.must(t, "a", "permit-found", "{b}:c", 1)
-		server.MustDo(t, "PEXPIRE", "{b}:c", time.Hour.Milliseconds())
-		p.must(t, "a", "permit-take", "{b}:c", 1, 60_000)
-		require.Equal(t, int64(1), server.MustDo(t, "ZCARD", "{b}:c:timeout"), "braces of the name are the key's")
-		require.Positive(t, ttl(t, server, "{b}:c:timeout"), "the life of the number, if it has one")
-	})
-}
-
 func TestJavaPublishesPermitsAsANumber(t *testing.T) {
 	t.Parallel()
 	eachRelease(t, func(t *testing.T, release string) {
@@ -183,29 +141,6 @@ func TestJavaLengthensAPermitByItsScore(t *testing.T) {
 	})
 }
 
-func TestAJavaWaiterForAPermitIsWokenByTheNumber(t *testing.T) {
-	t.Parallel()
-	eachRelease(t, func(t *testing.T, release string) {
-		server := redistest.Start(t)
-		seen := monitor(t, server)
-		p := newPeer(t, release, server)
-		awaitWaiter := func(n int64) {
-			redistest.Await(t, "subscriptions", func() bool { return listeners(t, server, "redisson_sc:{a}") == n })
-		}
-		server.MustDo(t, "SET", "a", "0")
-		server.MustDo(t, "ZADD", "{a}:timeout", never, "0123456789abcdef")
-		reply := p.send("a", "permit-take", "a", 1, 60_000)
-		awaitWaiter(1)
-		redistest.Await(t, "the try behind it", func() bool { return seen.count(`(?i)lua\] "get" "a"`) == 2 })
-		server.MustDo(t, "PUBLISH", "redisson_sc:{a}", "1") // for nothing: it tries, and waits on
-		server.MustDo(t, "SET", "a", "1")
-		server.MustDo(t, "PUBLISH", "redisson_sc:{a}", "1")
-		require.NotEmpty(t, p.take(t, reply))
-		awaitWaiter(0)
-		require.Equal(t, "0", server.MustDo(t, "GET", "a"))
-	})
-}
-
 func TestAJavaWaiterForAPermitTriesAgainWhenTheFirstEnds(t *testing.T) {
 	t.Parallel()
 	eachRelease(t, func(t *testing.T, release string) {
@@ -245,23 +180,6 @@ func TestJavasPlainSemaphoreIsANumber(t *testing.T) {
 		require.Equal(t, "0", server.MustDo(t, "GET", "a"))
 		require.Equal(t, []any{"a"}, server.MustDo(t, "KEYS", "*"), "and no other key")
 		require.Empty(t, published)
-	})
-}
-
-func TestAJavaWaiterForAPlainPermitIsWokenByTheNumber(t *testing.T) {
-	t.Parallel()
-	eachRelease(t, func(t *testing.T, release string) {
-		server := redistest.Start(t)
-		seen := monitor(t, server)
-		p := newPeer(t, release, server)
-		server.MustDo(t, "SET", "a", "0")
-		reply := p.send("a", "plain-take", "a", 2)
-		redistest.Await(t, "a subscription", func() bool { return listeners(t, server, "redisson_sc:{a}") == 1 })
-		redistest.Await(t, "the try behind it", func() bool { return seen.count(`(?i)lua\] "get" "a"`) == 2 })
-		server.MustDo(t, "SET", "a", "2")
-		server.MustDo(t, "PUBLISH", "redisson_sc:{a}", "2")
-		p.take(t, reply)
-		require.Equal(t, "0", server.MustDo(t, "GET", "a"))
 	})
 }
 

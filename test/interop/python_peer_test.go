@@ -60,8 +60,8 @@ func pythonFolder(tb testing.TB) string {
 	return folder
 }
 
-// scriptFolder writes a version of the composed scripts, as the Python client loads them.
-func scriptFolder(tb testing.TB, version func(*scripts.Script) *scripts.Script) string {
+// scriptFolder writes the composed scripts, as the Python client loads them.
+func scriptFolder(tb testing.TB) string {
 	tb.Helper()
 	folder := tb.TempDir()
 	all, err := scripts.All()
@@ -70,7 +70,7 @@ func scriptFolder(tb testing.TB, version func(*scripts.Script) *scripts.Script) 
 		if script.Version == 1 { // those that the page names
 			file := filepath.Join(folder, script.Name+".lua")
 			require.NoError(tb, os.MkdirAll(filepath.Dir(file), 0o700))
-			require.NoError(tb, os.WriteFile(file, []byte(version(script).Source), 0o600))
+			require.NoError(tb, os.WriteFile(file, []byte(script.Source), 0o600))
 		}
 	}
 	return folder

@@ -3,10 +3,7 @@
 package interop_test
 
 import (
-	"context"
 	"fmt"
-	"io"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -16,44 +13,20 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
-// runNativeWorker is runWorker in the default layout, with turns or with fair requests, beside Python.
-func runNativeWorker(_ io.Reader, stdout io.Writer) {
-	upgrade()
-	times, client := workOf()
-	ctx := context.Background()
-	s, err := signalbox.Dial(ctx, os.Getenv(urlEnv))
-	must(err)
-	lock := reentrant.New(s, "work").Lock
-	if os.Getenv(lifeEnv) == "fair" {
-		lock = fair.New(s, "work").Lock
-	}
-	for range times {
-		lease, err := lock(ctx)
-		must(err)
-		must(addOne(ctx, client, lease.Token()))
-		must(lease.Unlock())
-	}
-	must(s.Close(ctx))
-	client.Close()
-	fmt.Fprintln(stdout, "done", times)
-}
-
-// nativeWorkers starts so many processes in Go; the first waits by fair requests.
-func nativeWorkers(t *testing.T, server *redistest.Server, n, times int, more ...string) (processes []*redistest.Process) {
+// nativeWorkers starts so many processes in Go, in the default layout; the first waits by fair requests.
+func nativeWorkers(t *testing.T, server *redistest.Server, n, times int) (processes []*redistest.Process) {
 	t.Helper()
 	for i := range n {
-		env := append([]string{urlEnv + "=" + server.URL(), timesEnv + "=" + strconv.Itoa(times)}, more...)
+		env := []string{urlEnv + "=" + server.URL(), timesEnv + "=" + strconv.Itoa(times)}
 		if i == 0 {
-			env = append(env, lifeEnv+"=fair")
+			env = append(env, fairEnv+"=1")
 		}
-		processes = append(processes, redistest.Child(t, "nativeworker", env...))
+		processes = append(processes, redistest.Child(t, "worker", env...))
 	}
 	return processes
 }
@@ -67,15 +40,7 @@ func counts(t *testing.T, server *redistest.Server, times int) []string {
 // counted waits until workers are done, and fails the test if a count was lost.
 func counted(t *testing.T, server *redistest.Server, processes []*redistest.Process) {
 	t.Helper()
-	sum := 0
-	for _, process := range processes {
-		line, err := process.ReadLine(10 * time.Minute)
-		require.NoError(t, err, process.Stderr())
-		n, err := strconv.Atoi(strings.TrimPrefix(line, "done "))
-		require.NoError(t, err, process.Stderr())
-		require.Zero(t, process.Wait(redistest.WaitLimit), process.Stderr())
-		sum += n
-	}
+	sum := finished(t, processes, 10*time.Minute)
 	require.Equal(t, strconv.Itoa(sum), server.MustDo(t, "GET", "counter"), "counts were lost")
 	require.Zero(t, locktest.Tickets(t, server, "work"))
 	require.False(t, locktest.IsHeld(fmt.Sprint(server.MustDo(t, "GET", locktest.Key("work")))))
@@ -88,22 +53,11 @@ func TestPythonKnowsTheVectors(t *testing.T) {
 	require.NoError(t, err, string(out))
 }
 
-// The client of the page is short enough to be read in one go.
-func TestPythonClientIsShort(t *testing.T) {
-	t.Parallel()
-	text, err := os.ReadFile(filepath.Join(pythonFolder(t), "signalbox.py"))
-	require.NoError(t, err)
-	require.LessOrEqual(t, strings.Count(string(text), "\n"), 300, "lines")
-	for line := range strings.Lines(string(text)) {
-		require.LessOrEqual(t, len(line), 101, line)
-	}
-}
-
 // P1, P3: three processes in Python and three in Go count by a read and a write that only the lock protects; tokens rise.
 func TestPythonAndGoLoseNoCount(t *testing.T) {
 	t.Parallel()
 	python(t)
-	server, folder := redistest.Start(t), scriptFolder(t, thisScript)
+	server, folder := redistest.Start(t), scriptFolder(t)
 	times := redistest.Rounds(100, 10_000) / 6
 	processes := nativeWorkers(t, server, 3, times+1)
 	for range 3 {
@@ -117,7 +71,7 @@ func TestPythonAndGoLoseNoCount(t *testing.T) {
 func TestPythonLosesNoCountByCutWires(t *testing.T) {
 	t.Parallel()
 	python(t)
-	server, folder := redistest.Start(t), scriptFolder(t, thisScript)
+	server, folder := redistest.Start(t), scriptFolder(t)
 	proxy := redistest.NewProxy(t, server.Addr())
 	processes := nativeWorkers(t, server, 1, redistest.Rounds(50, 1000))
 	for range 2 {
@@ -142,7 +96,7 @@ func TestPythonLosesNoCountByCutWires(t *testing.T) {
 func TestPythonGivesUpAndHearsForce(t *testing.T) {
 	t.Parallel()
 	python(t)
-	server, folder := redistest.Start(t), scriptFolder(t, thisScript)
+	server, folder := redistest.Start(t), scriptFolder(t)
 	lock := reentrant.New(locktest.Session(t, server), "a")
 	lease, err := lock.Lock(locktest.Context(t))
 	require.NoError(t, err)

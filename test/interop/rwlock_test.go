@@ -3,7 +3,6 @@
 package interop_test
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // ownersOf returns the fields of the holds in a read-write lock, in order.
@@ -31,7 +29,8 @@ func TestAWriterWaitsForTheReadersOfBothSides(t *testing.T) {
 	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
 		p := newPeer(t, release, server)
-		all, others := halvesOf(t, p, "a", server), halvesOf(t, p, "b", server)
+		kind := sharedKinds()["rwlock"]
+		all, others := kind.sides(t, p, "a", server), kind.sides(t, p, "b", server)
 		for _, writer := range []string{"java writer", "go writer"} {
 			for _, last := range []string{"java reader", "go reader"} {
 				t.Run(writer+" behind "+last, func(t *testing.T) {
@@ -44,7 +43,7 @@ func TestAWriterWaitsForTheReadersOfBothSides(t *testing.T) {
 					require.Equal(t, map[string]string{"mode": "read", owners[0]: "1", owners[1]: "1", owners[2]: "1"}, hash(t, server, "x"))
 					requireKeys(t, server, "x", timeoutOf("x", owners[0], "1"), timeoutOf("x", owners[1], "1"), timeoutOf("x", owners[2], "1"))
 					taken := all[writer].take("x")
-					redistest.Await(t, "a waiter listens", func() bool { return listeners(t, server, rwChannel("x")) >= 1 })
+					redistest.Await(t, "a waiter listens", func() bool { return locktest.Listeners(t, server, rwChannel("x")) >= 1 })
 					for _, reader := range []side{all[first], others["go reader"], all[last]} {
 						require.Empty(t, taken, "beside a reader")
 						reader.release(t, "x")
@@ -58,83 +57,6 @@ func TestAWriterWaitsForTheReadersOfBothSides(t *testing.T) {
 					awaitNothing(t, server)
 				})
 			}
-		}
-	})
-}
-
-// P1, P6: the waiter has the lock when the holder releases it, and not before; and the message wakes it, as
-// in TestEveryWaiterIsWokenByEveryHolder.
-func TestEveryReadWriteWaiterIsWokenByEveryHolder(t *testing.T) {
-	t.Parallel()
-	eachRelease(t, func(t *testing.T, release string) {
-		server := redistest.Start(t)
-		proxy := redistest.NewProxy(t, server.Addr())
-		proxy.SetMatch(locktest.RunsScript(scripts.Load("redisson/poll", 1), scripts.Load("redisson/rwlock-poll", 1)))
-		p, other := newPeer(t, release, server), newPeer(t, release, server)
-		from, to := halvesOf(t, p, "holder", server), halvesOf(t, other, "waiter", proxy)
-		for holder := range from {
-			for waiter := range to {
-				if strings.HasSuffix(holder, "reader") && strings.HasSuffix(waiter, "reader") {
-					continue // they do not wait
-				}
-				const rounds = 10
-				woken, late := 0, locktest.Context(t)
-				for round := 0; round < rounds || woken <= rounds/2 && late.Err() == nil; round++ {
-					name := strings.ReplaceAll(fmt.Sprintf("%s-%s-%d", holder, waiter, round), " ", "-")
-					took(t, from[holder].take(name))
-					taken := to[waiter].take(name)
-					redistest.Await(t, "a waiter listens", func() bool { return listeners(t, server, rwChannel(name)) == 1 })
-					polls := proxy.Requests()
-					require.Empty(t, taken, "taken while it is held")
-					from[holder].release(t, name)
-					if tookByMessage(t, taken, notifiesRW(t, server, name)) && proxy.Requests() == polls {
-						woken++
-					}
-					to[waiter].release(t, name)
-				}
-				t.Logf("%s to %s: %d by the message", holder, waiter, woken)
-				require.Greater(t, woken, rounds/2, "%s to %s: woken by polls", holder, waiter)
-			}
-		}
-		awaitNothing(t, server)
-	})
-}
-
-// P1, P6: the same in a cluster, where the keys of the readers' holds are in the slot of the lock.
-func TestAReadWriteLockIsSharedInACluster(t *testing.T) {
-	t.Parallel()
-	programOf(t, "redisson4")
-	cluster := redistest.StartCluster(t, redistest.WithFailoverAfter(calm))
-	eachRelease(t, func(t *testing.T, release string) {
-		p := newClusterPeer(t, release, cluster, "auto")
-		from, to := halvesOf(t, p, "holder", cluster), halvesOf(t, p, "waiter", cluster)
-		for holder := range from {
-			for waiter := range to {
-				if strings.HasSuffix(holder, "reader") && strings.HasSuffix(waiter, "reader") {
-					continue // they do not wait
-				}
-				for _, form := range []string{"%s-%s-%s", "{%s}:%s-%s"} {
-					name := strings.ReplaceAll(fmt.Sprintf(form, release, holder, waiter), " ", "-")
-					channel := rwChannel(name)
-					if strings.HasPrefix(name, "{") {
-						channel = "redisson_rwlock:" + name
-					}
-					took(t, from[holder].take(name))
-					taken := to[waiter].take(name)
-					redistest.Await(t, "a waiter listens", func() bool { return listenersOf(t, cluster, "SHARDNUMSUB", channel) == 1 })
-					require.Empty(t, taken, "taken while it is held")
-					from[holder].release(t, name)
-					tookByMessage(t, taken, func() {
-						for _, node := range cluster.Servers() {
-							_, _ = node.Do("SPUBLISH", channel, "1") // the others have moved it
-						}
-					})
-					to[waiter].release(t, name)
-				}
-			}
-		}
-		for _, node := range cluster.Servers() { // replicas among them, which have to hear of it
-			redistest.Await(t, "no key of a hold is left", func() bool { return len(node.Keys("*"+release+"-*rwlock_timeout*")) == 0 })
 		}
 	})
 }

@@ -89,45 +89,17 @@ func runTaker(stdin io.Reader, stdout io.Writer) {
 	must(s.Close(ctx))
 }
 
-// startTaker starts a taker of the next version.
-func startTaker(t *testing.T, server *redistest.Server) *redistest.Process {
-	t.Helper()
-	return startTakerOf(t, server, "next")
-}
-
-func startTakerOf(t *testing.T, server *redistest.Server, version string) *redistest.Process {
+// startTaker starts a taker of a version.
+func startTaker(t *testing.T, server *redistest.Server, version string) *redistest.Process {
 	t.Helper()
 	return redistest.Child(t, "taker", urlEnv+"="+server.URL(), scriptsEnv+"="+version)
-}
-
-// knows reports whether a server has a script in its cache.
-func knows(t *testing.T, server *redistest.Server, script *scripts.Script) bool {
-	t.Helper()
-	reply, _ := server.MustDo(t, "SCRIPT", "EXISTS", script.SHA1).([]any)
-	require.Len(t, reply, 1)
-	return locktest.Integer(t, reply[0]) == 1
-}
-
-func thisScript(s *scripts.Script) *scripts.Script { return s }
-
-// P1, P3: processes that run two versions of the scripts count together, by turns and by fair requests.
-func TestTwoVersionsOfTheScriptsLoseNoCount(t *testing.T) {
-	t.Parallel()
-	server, times := redistest.Start(t), redistest.Rounds(50, 2000)
-	first := locktest.Must(t, fair.New(locktest.Session(t, server), "work").Lock)
-	processes := append(nativeWorkers(t, server, 2, times), nativeWorkers(t, server, 2, times, scriptsEnv+"=next")...)
-	redistest.Await(t, "all wait", func() bool { return locktest.Tickets(t, server, "work") == len(processes) })
-	require.NoError(t, first.Unlock())
-	counted(t, server, processes)
-	require.True(t, knows(t, server, scripts.LockLeave))
-	require.True(t, knows(t, server, nextScript(scripts.LockLeave)))
 }
 
 // P1, P3: the release of either version grants the lock to the waiter of the other, in the same step.
 func TestVersionsOfTheScriptsHandOverToEachOther(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	session, next := locktest.SteadySession(t, server), startTaker(t, server)
+	session, next := locktest.SteadySession(t, server), startTaker(t, server, "next")
 	lock := fair.New(session, "a")
 	lease := locktest.Must(t, lock.Lock)
 	for range redistest.Rounds(5, 200) {
@@ -158,7 +130,7 @@ func TestOlderClientRecallsByTheRenewal(t *testing.T) {
 	redistest.Slow(t, "the holder learns of the waiter by its next renewal")
 	require.NotEqual(t, nextScript(scripts.LockEnter).Source, withoutRecalls(scripts.LockEnter).Source)
 	server := redistest.Start(t)
-	session, older := locktest.Session(t, server), startTakerOf(t, server, "older")
+	session, older := locktest.Session(t, server), startTaker(t, server, "older")
 	lock := reentrant.New(session, "a", signalbox.WithKeepWarm(time.Minute), signalbox.WithFirstLease(3*time.Second))
 	token := keepIdle(t, session, lock)
 	older.Send("lock")
@@ -189,54 +161,4 @@ func isHeldBy(t *testing.T, server *redistest.Server, session *signalbox.Session
 	value := fmt.Sprint(server.MustDo(t, "GET", locktest.Key("a")))
 	require.True(t, locktest.IsHeld(value), "the lock was not granted to the waiter")
 	return value[20:42] == session.ID()
-}
-
-// A server that has only the old scripts in its cache gets the new ones from the client, whatever it calls: NOSCRIPT is no error.
-func TestNewScriptsOnAServerThatHasTheOldOnes(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	// After each flush a script is known only if its client met NOSCRIPT.
-	onlyOld := func() {
-		server.MustDo(t, "SCRIPT", "FLUSH")
-		redistest.LoadScripts(t, server)
-	}
-	enter, leave := nextScript(scripts.LockEnter), nextScript(scripts.LockLeave)
-	poll, heartbeat := nextScript(scripts.LockPoll), nextScript(scripts.LockHeartbeat) // beside a hold that has not changed
-	onlyOld()
-	session, next := locktest.Session(t, server), startTaker(t, server)
-	lease := locktest.Must(t, fair.New(session, "a").Lock)
-	next.Send("lock")
-	redistest.Await(t, "the next version waits", func() bool { return locktest.Tickets(t, server, "a") == 1 })
-	require.True(t, knows(t, server, enter))
-	onlyOld()
-	redistest.Await(t, "it polls", func() bool { return knows(t, server, poll) || knows(t, server, heartbeat) })
-	require.NoError(t, lease.Unlock())
-	require.Greater(t, tokenOf(t, says(t, next)), lease.Token())
-	onlyOld()
-	next.Send("unlock")
-	require.Equal(t, "released", says(t, next))
-	require.True(t, knows(t, server, leave))
-	endsWell(t, next)
-}
-
-// P1, P3: the same between languages: a client in Python that has the next version of the scripts, and one in Go.
-func TestPythonWithNewScriptsHandsOverToGo(t *testing.T) {
-	t.Parallel()
-	python(t)
-	server := redistest.Start(t)
-	session := locktest.Session(t, server)
-	lock := fair.New(session, "a")
-	lease := locktest.Must(t, lock.Lock)
-	next := startPython(t, server.Addr(), scriptFolder(t, nextScript), "hold", "a", "30")
-	redistest.Await(t, "Python waits", func() bool { return locktest.Tickets(t, server, "a") == 1 })
-	require.NoError(t, lease.Unlock())
-	token := tokenOf(t, says(t, next))
-	require.Greater(t, token, lease.Token())
-	taken := locktest.Queue(locktest.Context(t), t, lock.Lock)
-	redistest.Await(t, "Go waits", func() bool { return locktest.Tickets(t, server, "a") == 1 })
-	endsWell(t, next)
-	lease = locktest.MustHave(t, taken)
-	require.Greater(t, lease.Token(), token)
-	require.NoError(t, lease.Unlock())
-	require.True(t, knows(t, server, nextScript(scripts.LockLeave)))
 }

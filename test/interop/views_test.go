@@ -21,14 +21,14 @@ func TestPermitsOfBothSidesAreBroken(t *testing.T) {
 	t.Parallel()
 	eachRelease(t, func(t *testing.T, release string) {
 		server := redistest.Start(t)
-		p, g, operator := newPeer(t, release, server), newGoSide(t, server).session, newGoSide(t, server).session
+		p, g, operator := newPeer(t, release, server), newSession(t, server), newSession(t, server)
 		require.Equal(t, "true", p.must(t, "a", "permit-found", "a", 4))
 		java := p.must(t, "a", "permit-take", "a", 1, 60_000)
 		sem := semaphore.New(g, "a", 4)
 		lease, err := sem.Acquire(locktest.Context(t), 3)
 		require.NoError(t, err)
 		waiter := p.send("b", "permit-take", "a", 3, time.Hour.Milliseconds())
-		redistest.Await(t, "a waiter", func() bool { return listeners(t, server, "redisson_sc:{a}") == 1 })
+		redistest.Await(t, "a waiter", func() bool { return locktest.Listeners(t, server, "redisson_sc:{a}") == 1 })
 		require.NoError(t, inspect.Break(locktest.Context(t), operator, "a"))
 		ids := p.take(t, waiter)
 		redistest.Receive(t, "the loss", lease.Done())

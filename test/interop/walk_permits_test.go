@@ -125,7 +125,7 @@ func TestBothSidesAgreeWhateverPermitsTheyTake(t *testing.T) {
 		w := &permitWalk{server: server, capacity: 5}
 		for range 2 {
 			w.peers = append(w.peers, newPeer(t, release, server))
-			w.sems = append(w.sems, semaphore.New(newGoSide(t, server).session, "a", 5))
+			w.sems = append(w.sems, semaphore.New(newSession(t, server), "a", 5))
 		}
 		require.Equal(t, "true", w.peers[0].must(t, "a", "permit-found", "a", 5))
 		r := random(t)

@@ -215,7 +215,7 @@ func TestBothSidesAgreeWhateverTheyReadAndWrite(t *testing.T) {
 			y.all = append(y.all, &entrant{peer: peer, thread: thread, owner: peer.owner(t, thread), entries: make(map[string]int)})
 		}
 		for range 2 {
-			y.all = append(y.all, &entrant{lock: rwlock.New(newGoSide(t, server).session, "a"), entries: make(map[string]int)})
+			y.all = append(y.all, &entrant{lock: rwlock.New(newSession(t, server), "a"), entries: make(map[string]int)})
 		}
 		r := random(t)
 		for range strides {

@@ -57,7 +57,7 @@ type javaWalker struct {
 
 func newJavaWalker(t *testing.T, p *peer, thread string) *javaWalker {
 	t.Helper()
-	return &javaWalker{javaSide{p, thread}, p.owner(t, thread)}
+	return &javaWalker{javaSide{peer: p, thread: thread}, p.owner(t, thread)}
 }
 
 func (j *javaWalker) try(t *testing.T) bool {
@@ -116,7 +116,7 @@ type goWalker struct {
 
 func newGoWalker(t *testing.T, to clients) *goWalker {
 	t.Helper()
-	return &goWalker{lock: newGoSide(t, to).lock("a")}
+	return &goWalker{lock: reentrant.New(newSession(t, to), "a")}
 }
 
 func (g *goWalker) try(t *testing.T) bool {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/redisson"
@@ -26,6 +28,7 @@ const (
 	urlEnv   = "SIGNALBOX_INTEROP_URL"
 	timesEnv = "SIGNALBOX_INTEROP_TIMES"
 	lifeEnv  = "SIGNALBOX_INTEROP_LIFE"
+	fairEnv  = "SIGNALBOX_INTEROP_FAIR"
 )
 
 // workers is how many there are on either side: threads of one Java process, and processes in Go.
@@ -38,12 +41,15 @@ func must(err error) {
 	}
 }
 
-// dial opens the session of a child.
+// dial opens the session of a child, in the layout of Redisson if its leases are to have a length.
 func dial() *signalbox.Session {
-	life, err := time.ParseDuration(os.Getenv(lifeEnv))
-	must(err)
-	s, err := signalbox.Dial(context.Background(), os.Getenv(urlEnv),
-		signalbox.WithDefaults(signalbox.WithLayout(redisson.Layout()), signalbox.WithRenewedLease(life)))
+	var options []signalbox.SessionOption
+	if text := os.Getenv(lifeEnv); text != "" {
+		life, err := time.ParseDuration(text)
+		must(err)
+		options = append(options, signalbox.WithDefaults(signalbox.WithLayout(redisson.Layout()), signalbox.WithRenewedLease(life)))
+	}
+	s, err := signalbox.Dial(context.Background(), os.Getenv(urlEnv), options...)
 	must(err)
 	return s
 }
@@ -59,13 +65,19 @@ func child(t *testing.T, name string, server *redistest.Server, life time.Durati
 func runWorker(_ io.Reader, stdout io.Writer) {
 	times, client := workOf()
 	s, ctx := dial(), context.Background()
-	lock := reentrant.New(s, "work")
+	lock := reentrant.New(s, "work").Lock
+	if os.Getenv(fairEnv) != "" {
+		lock = fair.New(s, "work").Lock
+	}
 	for range times {
-		must(lock.Do(ctx, func(ctx context.Context, lease signalbox.Lease) error { return addOne(ctx, client, lease.Token()) }))
+		lease, err := lock(ctx)
+		must(err)
+		must(addOne(ctx, client, lease.Token()))
+		must(lease.Unlock())
 	}
 	must(s.Close(ctx))
 	client.Close()
-	fmt.Fprintln(stdout, "done")
+	fmt.Fprintln(stdout, "done", times)
 }
 
 // workOf returns how often a worker is to count, and a client to count by.
@@ -102,47 +114,35 @@ func addOne(ctx context.Context, client rueidis.Client, token uint64) error {
 // count makes all workers of both sides count together, each so many times, and fails the test if a count is lost.
 func count(t *testing.T, release string, times int, limit time.Duration) {
 	t.Helper()
-	countBy(t, release, times, limit, "work", "worker")
-}
-
-// countBy is count by the lock that a verb of Java and a child take.
-func countBy(t *testing.T, release string, times int, limit time.Duration, verb, worker string) {
-	t.Helper()
 	server := redistest.Start(t)
 	p := newPeer(t, release, server)
-	began := time.Now()
 	var threads []<-chan string
 	var processes []*redistest.Process
 	for n := range workers {
-		threads = append(threads, p.send(strconv.Itoa(n), verb, "work", "counter", times))
-		processes = append(processes, child(t, worker, server, 30*time.Second, timesEnv+"="+strconv.Itoa(times)))
+		threads = append(threads, p.send(strconv.Itoa(n), "work", "work", "counter", times))
+		processes = append(processes, child(t, "worker", server, 30*time.Second, timesEnv+"="+strconv.Itoa(times)))
 	}
-	awaitWorkers(t, p, threads, processes, times, limit)
+	for _, reply := range threads {
+		require.Equal(t, "ok "+strconv.Itoa(times), redistest.ReceiveFor(t, limit, "the end of a thread", reply))
+	}
+	require.Equal(t, workers*times, finished(t, processes, limit))
 	require.Equal(t, strconv.Itoa(2*workers*times), server.MustDo(t, "GET", "counter"), "counts were lost")
-	t.Logf("%d acquisitions in %v", 2*workers*times, time.Since(began))
 	server.MustDo(t, "DEL", "counter", "token")
 	awaitNothing(t, server)
 }
 
-// awaitWorkers waits until workers of both sides are done.
-func awaitWorkers(t *testing.T, p *peer, threads []<-chan string, processes []*redistest.Process, times int, limit time.Duration) {
+// finished waits until workers are done, and returns how often they counted.
+func finished(t *testing.T, processes []*redistest.Process, limit time.Duration) (sum int) {
 	t.Helper()
-	late := time.NewTimer(limit)
-	defer late.Stop()
-	for _, reply := range threads {
-		select {
-		case text := <-reply:
-			require.Equal(t, "ok "+strconv.Itoa(times), text)
-		case <-late.C:
-			require.FailNow(t, "Java is not done", p.Stderr())
-		}
-	}
 	for _, process := range processes {
-		said, err := process.ReadLine(limit)
+		line, err := process.ReadLine(limit)
 		require.NoError(t, err, process.Stderr())
-		require.Equal(t, "done", said, process.Stderr())
-		require.Zero(t, process.Wait(redistest.WaitLimit))
+		n, err := strconv.Atoi(strings.TrimPrefix(line, "done "))
+		require.NoError(t, err, process.Stderr())
+		require.Zero(t, process.Wait(redistest.WaitLimit), process.Stderr())
+		sum += n
 	}
+	return sum
 }
 
 // P1: no update is lost that either side makes under the lock.

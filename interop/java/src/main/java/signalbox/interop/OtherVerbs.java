@@ -12,7 +12,6 @@ import java.util.stream.Collectors;
 
 import org.redisson.api.RBatch;
 import org.redisson.api.RLock;
-import org.redisson.api.RMap;
 import org.redisson.api.RTransaction;
 import org.redisson.api.RedissonClient;
 import org.redisson.api.TransactionOptions;
@@ -78,8 +77,6 @@ final class OtherVerbs {
                 return true;
             case "batch-locks": // what gives locks in a batch
                 return locksOf(RBatch.class);
-            case "other-classes": // what gives locks, or takes them, or is taken for one that does
-                return locksOf(RedissonClient.class) + ",createTransaction,createBatch," + locksOf(RMap.class);
             default:
                 throw new IllegalArgumentException("no verb: " + words[2]);
         }
