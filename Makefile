@@ -126,7 +126,7 @@ faketime: ## install libfaketime, by which tests give servers clocks of their ow
 	.ci/ensure-faketime
 
 .PHONY: screens
-screens: ## install tmux and a headless Chromium, in which tests see the command's live view and its page
+screens: ## install a headless Chromium, in which a test sees the page of the command
 	.ci/ensure-screens
 
 .PHONY: prometheus

@@ -122,23 +122,6 @@ func TestDoctorSaysWhichRightsToGrant(t *testing.T) {
 	require.Contains(t, of(other, "messages")[0].Advice, "&shop:*")
 }
 
-func TestDoctorNamesEachRightThatIsMissing(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	server.MustDo(t, "ACL", "SETUSER", "locks", "on", ">geheim", "~*", "&*", "+@all")
-	url := strings.Replace(server.URL(), "//", "//locks:geheim@", 1)
-	for command, status := range map[string]string{"zmscore": "problem", "eval": "problem", "hset": "problem", "mget": "warning", "publish": "warning", "ping": "warning"} {
-		server.MustDo(t, "ACL", "SETUSER", "locks", "-"+command)
-		rights := of(diagnosis(t, url), "rights")
-		require.Len(t, rights, 1)
-		require.Equal(t, status, rights[0].Status, command)
-		require.Contains(t, rights[0].Advice, "ACL SETUSER locks +"+command+" ")
-		server.MustDo(t, "ACL", "SETUSER", "locks", "+"+command)
-	}
-	server.MustDo(t, "ACL", "SETUSER", "locks", "-set")
-	require.Contains(t, of(diagnosis(t, url), "topology")[0].Found, "the probe failed")
-}
-
 // Sessions do without PEXPIRETIME on a server that is too old for it, and not without ZMSCORE.
 func TestDoctorNamesCommandsThatTheServerLacks(t *testing.T) {
 	t.Parallel()
@@ -167,38 +150,6 @@ func TestDoctorKnowsAServerThatEvicts(t *testing.T) {
 	memory = of(diagnosis(t, server.URL()), "memory")[0]
 	require.Equal(t, "warning", memory.Status)
 	require.Contains(t, memory.Advice, "more memory")
-}
-
-// A server that grants nothing at present has a problem, and the finding names it.
-func TestDoctorKnowsAServerThatGrantsNothing(t *testing.T) {
-	t.Parallel()
-	for word, refuse := range map[string]func(*redistest.Server) (mend func()){
-		"OOM": func(s *redistest.Server) func() {
-			s.MustDo(t, "CONFIG", "SET", "maxmemory", "1")
-			return func() { s.MustDo(t, "CONFIG", "SET", "maxmemory", "0") }
-		},
-		"NOREPLICAS": func(s *redistest.Server) func() {
-			s.MustDo(t, "CONFIG", "SET", "min-replicas-to-write", "1")
-			return func() { s.MustDo(t, "CONFIG", "SET", "min-replicas-to-write", "0") }
-		},
-	} {
-		t.Run(word, func(t *testing.T) {
-			t.Parallel()
-			server := redistest.Start(t)
-			mend := refuse(server)
-			all := diagnosis(t, server.URL())
-			writes := of(all, "writes")
-			require.Len(t, writes, 1)
-			require.Equal(t, "problem", writes[0].Status)
-			for _, f := range append(of(all, "topology"), writes...) {
-				require.Contains(t, f.Found, word)
-				require.NotContains(t, f.Advice, "right")
-			}
-			require.Equal(t, "the user has the rights of all kinds of locks", of(all, "rights")[0].Found)
-			mend()
-			require.Equal(t, "ok", of(diagnosis(t, server.URL()), "writes")[0].Status)
-		})
-	}
 }
 
 func TestDoctorBehindOneEndpoint(t *testing.T) {

@@ -64,36 +64,6 @@ func TestRunEndsItsProgramBeforeTheLeaseEnds(t *testing.T) {
 	p.ended(70, "could not be renewed", "exit code 6")
 }
 
-func TestRunKillsItsProgramIfTheServerStops(t *testing.T) {
-	redistest.Slow(t, "a lease of a second ends")
-	t.Parallel()
-	for name, stop := range map[string]func(*redistest.Server){"killed": (*redistest.Server).Kill, "frozen": (*redistest.Server).Freeze} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			server := redistest.Start(t)
-			p := start(t, server.URL(), "run", "--lease", "1s", "a", "--", "sh", "-c", stubborn)
-			shell, other := p.pid(), p.pid()
-			stop(server)
-			p.ended(70, "exit code 137")
-			require.False(t, isThere(shell))
-			redistest.Await(t, "the end of the group", func() bool { return !isThere(other) })
-		})
-	}
-}
-
-// A wire that breaks costs nothing: the release is repeated before the command ends.
-func TestRunSurvivesABrokenWire(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	proxy := redistest.NewProxy(t, server.Addr())
-	p := start(t, proxy.URL(), "run", "a", "--", "sh", "-c", "echo in; read line")
-	p.line()
-	proxy.CutAll()
-	p.send("")
-	require.Equal(t, 0, p.code(), p.output())
-	start(t, server.URL(), "run", "-w", "0", "a", "--", "true").ended(0)
-}
-
 // The release of a lock whose server is away is reported; the program has done its work.
 func TestRunReportsAReleaseThatWasNotConfirmed(t *testing.T) {
 	redistest.Slow(t, "the command gives the server a second to confirm")
@@ -130,15 +100,4 @@ func TestRunThatWasStoppedPastItsLeaseEndsItsProgram(t *testing.T) {
 	require.NoError(t, inspect.Break(locktest.Context(t), operator, "a"))
 	p.signal(syscall.SIGCONT)
 	p.ended(70, "lost", "exit code 143")
-}
-
-func TestRunContinuesWithItsProgram(t *testing.T) {
-	t.Parallel()
-	p := start(t, redistest.Start(t).URL(), "run", "a", "--", "sh", "-c", "echo $$; read line")
-	child := p.pid()
-	p.signal(syscall.SIGTSTP)
-	redistest.Await(t, "a stop", func() bool { return stopped(t, p.cmd.Process.Pid) && stopped(t, child) })
-	p.signal(syscall.SIGCONT)
-	p.send("")
-	p.ended(0)
 }

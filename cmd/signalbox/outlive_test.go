@@ -78,27 +78,6 @@ func TestRunKeepsTheLockOfAProgramThatItMayNotSignal(t *testing.T) {
 	}
 }
 
-// A signal that the program does not get is reported, and so is one that ends a shell alone.
-func TestRunReportsASignalThatTheProgramDoesNotGet(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	operator := locktest.SteadySession(t, server)
-	p := privileged(t, server.URL(), withoutKill, binary, "run", "a", "--", "sh", "-c", "exec "+asOther+" sh -c 'echo $$; read x; exit 3'")
-	p.pid()
-	p.signal(syscall.SIGTERM)
-	redistest.Await(t, "a line", func() bool { return strings.Contains(p.output(), "terminated: the program did not get the signal") })
-	p.send("")
-	require.Equal(t, 3, p.code(), p.output())
-
-	p = privileged(t, server.URL(), withoutKill, binary, "run", "--grace", "0s", "a", "--", "sh", "-c", "exec 3<&0; "+asOther+" sh -c 'echo $$; read x' <&3 & wait")
-	p.pid()
-	p.signal(syscall.SIGTERM)
-	redistest.Await(t, "a line", func() bool { return strings.Contains(p.output(), "the lock is held until they end") })
-	require.NotZero(t, tokenOf(t, operator, "a"))
-	p.send("")
-	require.Equal(t, 143, p.code(), p.output())
-}
-
 // A shell ends at the signal at once, and what it has started needs a moment: the lock is held for that.
 func TestRunHoldsTheLockWhileASignalEndsTheGroup(t *testing.T) {
 	t.Parallel()

@@ -6,8 +6,6 @@ package main_test
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -70,23 +68,6 @@ func TestRunReadsAPipeToItsEnd(t *testing.T) {
 	p.stdin.Close()
 	require.Equal(t, "3", strings.TrimSpace(p.line()))
 	p.ended(0)
-}
-
-func TestRunsOfOneNameExcludeEachOther(t *testing.T) {
-	t.Parallel()
-	url := redistest.Start(t).URL()
-	count := filepath.Join(t.TempDir(), "count")
-	require.NoError(t, os.WriteFile(count, []byte("0\n"), 0o600))
-	runs := make([]*process, redistest.Rounds(10, 40))
-	for i := range runs {
-		runs[i] = start(t, url, "run", "a", "--", "sh", "-c", `n=$(cat "$1"); sleep 0.01; echo $((n+1)) > "$1"`, "sh", count)
-	}
-	for _, p := range runs {
-		p.ended(0)
-	}
-	text, err := os.ReadFile(count)
-	require.NoError(t, err)
-	require.Equal(t, fmt.Sprintln(len(runs)), string(text))
 }
 
 func TestRunSaysWhichProcessHasTheLock(t *testing.T) {
@@ -226,25 +207,7 @@ func TestSignalsOfRunShardsServeAndServe(t *testing.T) {
 	p.ended(143)
 }
 
-// A signal that is for the program does not end the wait for the lock.
-func TestRunThatWaitsDropsSignalsOfItsProgram(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s := locktest.SteadySession(t, server)
-	held := locktest.Must(t, reentrant.New(s, "a").Lock)
-	p := start(t, server.URL(), "run", "a", "--", "echo", "in")
-	redistest.Await(t, "a waiter", func() bool {
-		entries, err := inspect.Name(locktest.Context(t), s, "a")
-		return err == nil && entries[0].WaiterCount == 1
-	})
-	for _, s := range []syscall.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM} {
-		p.signal(s)
-	}
-	p.signal(syscall.SIGTERM) // and not the lock: a late signal would be one of its program
-	p.ended(128 + 15)
-	require.NoError(t, held.Unlock())
-}
-
+// What is for the program ends no wait for the lock.
 func TestRunEndsItsWaitAtASignal(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -258,6 +221,9 @@ func TestRunEndsItsWaitAtASignal(t *testing.T) {
 	for s, code := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143, syscall.SIGHUP: 129, syscall.SIGQUIT: 131} {
 		p := start(t, server.URL(), "run", "a", "--", "true")
 		redistest.Await(t, "a waiter", func() bool { return waiters() == 1 })
+		for _, ofProgram := range []syscall.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM} {
+			p.signal(ofProgram)
+		}
 		p.signal(s)
 		p.ended(code)
 		require.Zero(t, waiters())

@@ -139,6 +139,17 @@ func (p *process) metric(name string) string {
 	return value
 }
 
+// screen returns the path of a program that shows what a user sees, and skips the test if it is not installed.
+func screen(t *testing.T, program string) string {
+	t.Helper()
+	path, err := exec.LookPath(program)
+	if err != nil && os.Getenv("SIGNALBOX_SCREENS") != "required" {
+		t.Skip(program + " is not installed; make screens installs it")
+	}
+	require.NoError(t, err)
+	return path
+}
+
 // A browser shows what serve serves, within the page's own policy, with its styles and its script.
 func TestServeInChromium(t *testing.T) {
 	t.Parallel()
