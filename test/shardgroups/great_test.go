@@ -19,43 +19,6 @@ func greatest() (count, members int) {
 	return redistest.Rounds(300, 1000), redistest.Rounds(10, 20)
 }
 
-// Each change of a great group moves as few shards as it needs, and each of them once.
-func TestAGreatGroupMovesFewShards(t *testing.T) {
-	t.Parallel()
-	count, members := greatest()
-	w := evenWorld(t, count, members)
-	check := func(what string, want int) {
-		t.Helper()
-		w.requireEven()
-		moves, most := w.counted()
-		t.Logf("%d shards, %d members: %s moved %d", count, len(w.alive()), what, moves)
-		require.Equal(t, want, moves, what)
-		require.LessOrEqual(t, most, 1, what)
-	}
-	w.counted()
-	w.add(defaults(count)).polls()
-	w.runs(5*second, second)
-	check("a join", count/(members+1))
-	leaver := w.alive()[0]
-	owned := len(leaver.owns)
-	leaver.leave()
-	w.runs(5*second, second)
-	check("a leave", owned)
-	w.runs(30*second, second) // shards of the dead go to members that are older than that
-	dead := w.alive()[0]
-	owned = len(dead.owns)
-	dead.kill()
-	w.runs(20*second, second)
-	check("a death", owned)
-	owned = 0
-	for _, m := range w.alive()[:members/2] {
-		owned += len(m.owns)
-		m.kill()
-	}
-	w.runs(20*second, second)
-	check("the death of half of them", owned)
-}
-
 // A rolling restart, a tenth of the members at a time, moves each shard once if each new member joins before its predecessor leaves.
 func TestARollingRestartMovesEachShardOnce(t *testing.T) {
 	t.Parallel()

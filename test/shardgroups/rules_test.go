@@ -49,18 +49,6 @@ func waitsForQuiet(tb testing.TB) {
 	require.Equal(tb, 200, w.moves)
 }
 
-func TestJoinGrantsNothingAndTheFirstPollDoes(t *testing.T) {
-	t.Parallel()
-	w := newWorld(newGroup(t), 4)
-	first, next := w.add(defaults(4)), w.add(defaults(4))
-	w.passes(2 * second)
-	first.polls()
-	require.Equal(t, []int{4, 0}, w.loads())
-	next.polls()
-	w.runs(3*second, second)
-	require.Equal(t, []int{2, 2}, w.loads())
-}
-
 func TestAJoinThatIsSentAgainIsTheSameMember(t *testing.T) {
 	t.Parallel()
 	g := newGroup(t)
@@ -101,17 +89,6 @@ func TestANewGroupGrantsNothingForTwoSeconds(t *testing.T) {
 	w.turn()
 	require.Equal(t, []int{16, 16, 16, 16}, w.loads())
 	require.Zero(t, w.moves)
-}
-
-func TestShardsOfADeadMemberAreGrantedAfterItsLease(t *testing.T) {
-	t.Parallel()
-	w := evenWorld(t, 12, 3)
-	w.members[0].kill()
-	w.runs(14*second, second)
-	require.Equal(t, []int{4, 4}, w.loads())
-	w.runs(2*second, second)
-	require.Equal(t, []int{6, 6}, w.loads())
-	require.Equal(t, 4, w.moves)
 }
 
 // The server was away, or its clock jumped: members that come back within two seconds lose nothing.
@@ -281,18 +258,6 @@ func prefersTheProven(tb testing.TB) {
 	require.Equal(tb, []int{6, 6, 0}, w.loads())
 }
 
-func TestAPausedMemberOwnsNothing(t *testing.T) {
-	t.Parallel()
-	w := evenWorld(t, 12, 3)
-	w.members[1].set(1, unlimited, "p")
-	w.runs(2*second, second)
-	require.Equal(t, []int{6, 0, 6}, w.loads())
-	w.members[1].set(1, unlimited, "l")
-	w.runs(2*second, second)
-	w.requireEven()
-	require.Equal(t, 8, w.moves)
-}
-
 // What a member said before, and the network delivers late, does not undo what it said last.
 func TestLateSettingsChangeNothing(t *testing.T) {
 	t.Parallel()
@@ -366,17 +331,6 @@ func ignoresALateRelease(tb testing.TB) {
 	again()
 	require.Equal(tb, m.owns["0"], w.rows()["0"].token)
 	require.Equal(tb, m.number, w.rows()["0"].owner)
-}
-
-// The only member does not get it back either, until the pause is over.
-func TestAShardThatNoMemberMayHaveWaits(t *testing.T) {
-	t.Parallel()
-	w := evenWorld(t, 1, 1)
-	w.members[0].release("0", "e", 30*second)
-	w.runs(29*second, second)
-	require.Equal(t, []int{0}, w.loads())
-	w.runs(3*second, second)
-	require.Equal(t, []int{1}, w.loads())
 }
 
 // From the third owner that dies on a shard waits: 1 s, 2 s, 4 s and so on.
