@@ -19,34 +19,28 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
-// outcome is what became of a held lease after a fault.
-type outcome struct {
-	lost error         // nil: it was renewed
-	took time.Duration // the time from the call of follow
-}
-
-// follow reports what happens to a lease of life after a fault that has come: the first renewal that is sent from
-// now on and has a reply, or the end. Before the fault a renewal may have the reply of the server that is lost.
-func follow(lease signalbox.Lease, life time.Duration) <-chan outcome {
+// follow reports what happens to a lease of life after a fault that has come: nothing if a renewal that is sent from
+// now on has a reply, or the end. Before the fault a renewal may have the reply of the server that is lost.
+func follow(lease signalbox.Lease, life time.Duration) <-chan error {
 	from := time.Now()
-	results := make(chan outcome, 1)
+	results := make(chan error, 1)
 	go func() {
-		var o outcome
 		// A renewal gives life from its sending, less what is allowed for clocks.
 		first := from.Add(life - clock.Allowance(life))
+		var lost error
 		if !redistest.PollUntil(life+redistest.Patience, func() bool {
-			o = outcome{lease.Err(), time.Since(from)}
-			return o.lost != nil || lease.Deadline().After(first)
+			lost = lease.Err()
+			return lost != nil || lease.Deadline().After(first)
 		}) {
-			o.lost = errors.New("neither renewed nor lost")
+			lost = errors.New("neither renewed nor lost")
 		}
-		results <- o
+		results <- lost
 	}()
 	return results
 }
 
 // followAll is follow for many.
-func followAll(leases []signalbox.Lease, life time.Duration) (results []<-chan outcome) {
+func followAll(leases []signalbox.Lease, life time.Duration) (results []<-chan error) {
 	for _, lease := range leases {
 		results = append(results, follow(lease, life))
 	}
@@ -55,15 +49,15 @@ func followAll(leases []signalbox.Lease, life time.Duration) (results []<-chan o
 
 // mustEnd gives a lease back after a failover, if that did not end it. In time, both are right, and so is an end after the first
 // renewal, on a machine that is suspended for as long as a lease.
-func (f *fixture) mustEnd(lease signalbox.Lease, o outcome, now *redistest.Server) {
+func (f *fixture) mustEnd(lease signalbox.Lease, lost error, now *redistest.Server) {
 	f.Helper()
 	defer f.holders.leave(lease)
-	if o.lost == nil && !f.held(now) {
-		o.lost = lease.Err()
-		require.Error(f, o.lost, "%s: the lease is live without a hold", f.kind.Name)
+	if lost == nil && !f.held(now) {
+		lost = lease.Err()
+		require.Error(f, lost, "%s: the lease is live without a hold", f.kind.Name)
 	}
-	if o.lost != nil {
-		require.ErrorIs(f, o.lost, signalbox.ErrLost)
+	if lost != nil {
+		require.ErrorIs(f, lost, signalbox.ErrLost)
 		return
 	}
 	_, err := f.lock(locktest.SteadySession(f.T, f.topology)).TryLock(locktest.Context(f)) // which no busy machine keeps from the server

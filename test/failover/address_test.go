@@ -82,26 +82,20 @@ func TestADemotedPrimaryIsLeft(t *testing.T) {
 	redistest.Await(t, "a ticket", func() bool { return len(a.old.Keys("sb:*:queue")) > 0 })
 	a.failOver(t)
 	a.demote(t)
-	begun := time.Now()
 
 	lease, err := reentrant.New(holder, "other").Lock(t.Context())
 	require.NoError(t, err)
-	t.Logf("Lock after %v", time.Since(begun))
 	require.NoError(t, lease.Unlock())
 	ctx, cancel := context.WithCancel(t.Context())
 	err = election.New(leader, "leader").Run(ctx, func(context.Context, election.Term) error {
-		t.Logf("Run after %v", time.Since(begun))
 		cancel()
 		return nil
 	})
 	require.ErrorIs(t, err, context.Canceled)
 	require.NoError(t, held.Err())
 	require.NoError(t, held.Unlock())
-	unlocked := time.Now()
 	require.NoError(t, redistest.Receive(t, "the waiter", got))
-	t.Logf("the waiter %v after the release", time.Since(unlocked))
 	redistest.Await(t, "no connection of a client at the demoted primary", func() bool { return clients(t, a.old) == 0 })
-	t.Logf("no connection is left %v after the failover", time.Since(begun))
 }
 
 // clients returns how many clients of the test's sessions a server has.
@@ -134,7 +128,6 @@ func TestAFormerPrimaryThatStillServesIsLeft(t *testing.T) {
 	a.failOver(t)
 	begun := time.Now()
 	redistest.Await(t, "no connection of a client at the former primary", func() bool { return clients(t, a.old) == 0 })
-	t.Logf("left after %v", time.Since(begun))
 	redistest.AwaitFor(t, 2*life, "the end of the lease, unless it is renewed", func() bool { return time.Since(begun) > life+time.Second })
 	require.NoError(t, held.Err())
 	require.Len(t, a.next.Keys("sb:*:lock"), 1)

@@ -61,22 +61,16 @@ func outlive(t *testing.T, fail, mend func(*redistest.Server)) {
 	}
 	node.AwaitCopied(t, replica)
 
-	fault := time.Now()
 	fail(node)
 	results := followAll(held, life)
 	require.Equal(t, replica, c.AwaitFailover(t, 0, node))
-	t.Logf("failover: %v", time.Since(fault))
 	for i, f := range all {
-		o := <-results[i]
-		t.Logf("%s: renewals continue after %v (lost: %v)", f.kind.Name, o.took, o.lost)
-		f.mustEnd(held[i], o, replica)
-		gaveUp := time.Now()
+		f.mustEnd(held[i], <-results[i], replica)
 		for _, l := range waiters[i] {
 			l.handOff()
 		}
 		for _, l := range waiters[i] {
 			l.mustHandOn()
-			t.Logf("%s: a waiter had it %v after the release", f.kind.Name, l.at.Sub(gaveUp))
 		}
 	}
 	for _, f := range all {
@@ -88,34 +82,6 @@ func outlive(t *testing.T, fail, mend func(*redistest.Server)) {
 	c.AwaitReady(t)
 	for _, f := range all {
 		f.stopped = nil
-		f.mustRest()
-	}
-}
-
-// P4, P6: a node dies under many clients that alternate, some of which are just acquiring, or releasing.
-func TestTurnsContinueWhenTheirNodeDies(t *testing.T) {
-	t.Parallel()
-	c := cluster(t)
-	node, good := firstNode(t, c)
-	all := fixtures(t, c, good)
-	var crowds []*workload
-	for _, f := range all {
-		crowds = append(crowds, f.load())
-	}
-	fault := time.Now()
-	node.Kill()
-	c.AwaitFailover(t, 0, node)
-	t.Logf("failover: %v", time.Since(fault))
-	for i, f := range all {
-		f.awaitTurns(50)
-		crowds[i].end()
-		longest, after := f.holders.pause(fault)
-		t.Logf("%s: no grant for %v, %d after it, %d overlaps", f.kind.Name, longest, after, f.holders.mustShowLater(t))
-	}
-	for _, f := range all {
-		f.mustReceive()
-	}
-	for _, f := range all {
 		f.mustRest()
 	}
 }
@@ -137,23 +103,15 @@ func TestAnOrderlyFailoverLosesNothing(t *testing.T) {
 		busy[i].strict = true
 		crowds = append(crowds, busy[i].load())
 	}
-	fault := time.Now()
 	results := followAll(held, life)
 	takeOver(t, replica)
 	require.Equal(t, replica, c.AwaitFailover(t, 0, node))
-	t.Logf("failover: %v", time.Since(fault))
 	for i, f := range all {
-		o := <-results[i]
-		require.NoError(t, o.lost, f.kind.Name)
-		t.Logf("%s: renewals continue after %v", f.kind.Name, o.took)
+		require.NoError(t, <-results[i], f.kind.Name)
 		busy[i].awaitTurns(50)
 		crowds[i].end()
-		longest, after := busy[i].holders.pause(fault)
-		t.Logf("%s: no grant for %v, %d after it", f.kind.Name, longest, after)
-		gaveUp := time.Now()
 		f.mustUnlock(held[i])
 		waiters[i].mustGet()
-		t.Logf("%s: a waiter has it %v after the release", f.kind.Name, waiters[i].at.Sub(gaveUp))
 		f.mustUnlock(waiters[i].lease)
 		f.holders.mustBeTrue(t)
 		busy[i].holders.mustBeTrue(t)
@@ -180,10 +138,9 @@ func TestLocksWaitForAClusterThatIsDown(t *testing.T) {
 		held = append(held, f.mustLock(f.lock(f.session(), signalbox.WithRenewedLease(long), signalbox.WithFirstLease(long))))
 		sessions = append(sessions, f.session())
 	}
-	fault := time.Now()
 	replica.Freeze()
 	node.Freeze()
-	waiting := make([]chan outcome, len(all))
+	waiting := make([]chan error, len(all))
 	locktest.Together(t, len(all), func(i int) error {
 		f := all[i]
 		if !redistest.PollUntil(redistest.Patience, func() bool {
@@ -192,7 +149,6 @@ func TestLocksWaitForAClusterThatIsDown(t *testing.T) {
 		}) {
 			return fmt.Errorf("%s: not refused", f.kind.Name)
 		}
-		t.Logf("%s: refused after %v", f.kind.Name, time.Since(fault))
 		_, err := f.lock(sessions[i]).Lock(ended(t, moment))
 		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "CLUSTERDOWN") {
 			return fmt.Errorf("%s: Lock: %w", f.kind.Name, err)
@@ -200,24 +156,18 @@ func TestLocksWaitForAClusterThatIsDown(t *testing.T) {
 		if err := held[i].Err(); err != nil {
 			return err
 		}
-		waiting[i] = make(chan outcome, 1)
+		waiting[i] = make(chan error, 1)
 		f.holders.leave(held[i])
 		if err := held[i].Unlock(); !errors.Is(err, signalbox.ErrUnconfirmed) {
 			return fmt.Errorf("%s: Unlock: %w", f.kind.Name, err)
 		}
-		go func() {
-			err := f.pass(ended(t, long), f.lock(sessions[i]))
-			waiting[i] <- outcome{err, time.Since(fault)}
-		}()
+		go func() { waiting[i] <- f.pass(ended(t, long), f.lock(sessions[i])) }()
 		return nil
 	})
-	back := time.Since(fault)
 	node.Thaw()
 	replica.Thaw()
 	for i, f := range all {
-		o := <-waiting[i]
-		require.NoError(t, o.lost, f.kind.Name)
-		t.Logf("%s: granted %v after the node came back", f.kind.Name, o.took-back)
+		require.NoError(t, <-waiting[i], f.kind.Name)
 		f.holders.mustBeTrue(t)
 	}
 	c.AwaitReady(t)

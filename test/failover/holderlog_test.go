@@ -4,10 +4,8 @@ package failover_test
 
 import (
 	"fmt"
-	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -20,7 +18,7 @@ type holderLog struct {
 		sync.Mutex
 		inside   map[uint64]signalbox.Lease // the leases inside, by token
 		last     uint64                     // the greatest token of all
-		grants   []time.Time
+		grants   int
 		overlaps []string
 		falls    []string
 		faults   []string
@@ -68,7 +66,7 @@ func (h *holderLog) enter(lease signalbox.Lease, before uint64) {
 	}
 	h.mu.last = max(h.mu.last, token)
 	h.mu.inside[token] = lease
-	h.mu.grants = append(h.mu.grants, time.Now())
+	h.mu.grants++
 }
 
 // leave takes note that its holder works under a lease no more.
@@ -104,23 +102,9 @@ func (h *holderLog) mustShowLater(t *testing.T) (overlaps int) {
 	return len(h.mu.overlaps)
 }
 
-// pause returns the longest time without a grant that ended after since, and how many grants there were
-// after it.
-func (h *holderLog) pause(since time.Time) (longest time.Duration, after int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	grants := slices.Clone(h.mu.grants)
-	for i, at := range grants {
-		if i > 0 && at.After(since) && at.Sub(grants[i-1]) > longest {
-			longest, after = at.Sub(grants[i-1]), len(grants)-i
-		}
-	}
-	return longest, after
-}
-
 // len returns how many grants there were.
 func (h *holderLog) len() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.mu.grants)
+	return h.mu.grants
 }

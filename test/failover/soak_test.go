@@ -95,7 +95,6 @@ func mustContinue(all []*fixture) {
 func mustEndWell(all []*fixture, crowds []*workload) {
 	for i, f := range all {
 		crowds[i].end()
-		f.Logf("%s: %d turns, %d overlaps", f.kind.Name, f.holders.len(), f.holders.mustShowLater(f.T))
 		f.mustReceive()
 	}
 	for _, f := range all {
