@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -76,13 +75,13 @@ func TestTheRightsOfThePageAreEnough(t *testing.T) {
 	t.Run("OneServer", func(t *testing.T) {
 		t.Parallel()
 		s := newServers(t, redistest.Start(t))
-		s.areEnough(t, append(users(t)[oneServer], forCopies...), func() {})
+		s.areEnough(t, users(t)[oneServer], forCopies, func() {})
 	})
 	t.Run("BehindSentinels", func(t *testing.T) {
 		t.Parallel()
 		topology := redistest.StartSentinel(t, redistest.WithFailoverAfter(failoverAfter))
 		s := newServers(t, topology)
-		s.areEnough(t, append(users(t)[behindSentinels], forCopies...), func() {
+		s.areEnough(t, users(t)[behindSentinels], forCopies, func() {
 			first := topology.Primary(t)
 			topology.Sentinels()[0].MustDo(t, "SENTINEL", "FAILOVER", redistest.MasterSet)
 			topology.AwaitFailover(t, first)
@@ -93,7 +92,7 @@ func TestTheRightsOfThePageAreEnough(t *testing.T) {
 		t.Parallel()
 		nodes := redistest.StartCluster(t, redistest.WithFailoverAfter(failoverAfter))
 		s := newServers(t, nodes)
-		s.areEnough(t, append(users(t)[cluster], forCopiesInACluster...), func() {
+		s.areEnough(t, users(t)[cluster], forCopiesInACluster, func() {
 			slot := nodes.Slot(t, locktest.Key("reentrant plain"))
 			first := nodes.Owner(t, slot)
 			nodes.Replica(t, slot).MustDo(t, "CLUSTER", "FAILOVER")
@@ -103,9 +102,16 @@ func TestTheRightsOfThePageAreEnough(t *testing.T) {
 	})
 }
 
-// areEnough works with locks of every kind under these rights, before and after another server takes over.
-func (s *servers) areEnough(t *testing.T, rights []string, failOver func()) {
+// areEnough works with locks of every kind under these rights, and more of them for copies, before and after another server takes
+// over.
+func (s *servers) areEnough(t *testing.T, rights, more []string, failOver func()) {
 	t.Helper()
+	const others = "others"
+	s.allow(t, others, rights)
+	s.permits(t, others)
+	s.latch(t, others)
+	require.Empty(t, s.denials(t, others))
+	rights = append(rights, more...)
 	var fixtures []*fixture
 	for _, k := range kinds() {
 		fixtures = append(fixtures, s.newFixture(t, k, k.name, rights))
@@ -180,22 +186,4 @@ func TestASlotOnTheMoveTakesTheRightToAsk(t *testing.T) {
 		require.Equal(t, []string{"command asking"}, slices.Compact(without.denials(t, without.name)))
 		require.Empty(t, with.denials(t, with.name))
 	}
-}
-
-// P10: a client that may not ask a node for its role does not connect behind sentinels.
-func TestARoleThatMayNotBeAskedIsNoConnection(t *testing.T) {
-	t.Parallel()
-	redistest.Slow(t, "sentinels find each other by messages that they send at intervals")
-	topology := redistest.StartSentinel(t, redistest.WithFailoverAfter(failoverAfter))
-	s := newServers(t, topology)
-	s.allow(t, "roleless", users(t)[oneServer])
-	option := rueidis.ClientOption{
-		InitAddress: []string{topology.Sentinels()[0].Addr()},
-		Username:    "roleless", Password: password,
-		Sentinel: rueidis.SentinelOption{MasterSet: redistest.MasterSet, Username: watcher, Password: password},
-	}
-	signalbox.Tune(&option)
-	_, err := rueidis.NewClient(option)
-	require.ErrorContains(t, err, "'role'")
-	require.Equal(t, []string{"command role"}, s.denials(t, "roleless"))
 }

@@ -109,16 +109,6 @@ func lacks() map[string]map[string]lackEffect {
 	return of
 }
 
-// lacksInACluster has the rights that one server does not need. A session's own channel is published to by
-// PUBLISH also in a cluster.
-func lacksInACluster() map[string]lackEffect {
-	return map[string]lackEffect{
-		"+spublish":   {},
-		"+ssubscribe": {logged: "b"},
-		"+discard +unsubscribe +punsubscribe +sunsubscribe": {},
-	}
-}
-
 // P10: without a right a call of a lock of any kind returns ErrDenied, or continues without it; nothing is
 // left half done.
 func TestEachMissingRightIsReportedOrNotNeeded(t *testing.T) {
@@ -143,23 +133,6 @@ func TestEachMissingRightIsReportedOrNotNeeded(t *testing.T) {
 			if !strings.HasPrefix(right, "reset") && !strings.HasPrefix(right, "-") && right != "+eval" {
 				require.Contains(t, strings.Fields(strings.Join(slices.Collect(maps.Keys(effects)), " ")), right, k.name)
 			}
-		}
-	}
-}
-
-// P10: the same of the rights that only a cluster asks for.
-func TestEachRightThatIsMissingInAClusterIsDoneWithout(t *testing.T) {
-	t.Parallel()
-	redistest.Slow(t, later)
-	nodes := redistest.StartCluster(t, redistest.WithFailoverAfter(failoverAfter))
-	all := append(users(t)[cluster], forCopiesInACluster...)
-	s := newServers(t, nodes)
-	for _, k := range kinds() {
-		for without, want := range lacksInACluster() {
-			t.Run(k.name+"/"+title(without), func(t *testing.T) {
-				t.Parallel()
-				s.lacks(t, k, all, without, want)
-			})
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/countdown"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/semaphore"
@@ -53,26 +54,26 @@ func (s *servers) permits(t *testing.T, user string) {
 	w.Release(3)
 }
 
-// P10: a semaphore works under the rights of the page, and nothing that it tries is denied.
-func TestTheRightsOfThePageAreEnoughForPermits(t *testing.T) {
-	t.Parallel()
-	redistest.Slow(t, later)
-	for name, c := range map[string]struct {
-		start func(t *testing.T) redistest.Topology
-		user  int
-	}{
-		"OneServer": {func(t *testing.T) redistest.Topology { t.Helper(); return redistest.Start(t) }, oneServer},
-		"Cluster": {func(t *testing.T) redistest.Topology {
-			t.Helper()
-			return redistest.StartCluster(t, redistest.WithFailoverAfter(failoverAfter))
-		}, cluster},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newServers(t, c.start(t))
-			s.allow(t, "permits", users(t)[c.user])
-			s.permits(t, "permits")
-			require.Empty(t, s.denials(t, "permits"))
-		})
+// latch does all that a latch can.
+func (s *servers) latch(t *testing.T, user string) {
+	t.Helper()
+	const name = "{a} latch"
+	ctx, one, other := locktest.Context(t), locktest.Session(t, s.as(user)), locktest.Session(t, s.as(user))
+	mine, theirs := countdown.New(one, name), countdown.New(other, name)
+	round, err := mine.Start(ctx, 2)
+	require.NoError(t, err)
+	joined, err := theirs.Round(ctx)
+	require.NoError(t, err)
+	waited := locktest.Later(func() (countdown.Round, error) { return joined, joined.Wait(ctx) })
+	redistest.Await(t, "a waiter", func() bool { return locktest.Channels(other) > 0 })
+	_, err = joined.Count(ctx)
+	require.NoError(t, err)
+	for _, id := range []string{"x", "y"} {
+		_, err = round.CountDown(ctx, id)
+		require.NoError(t, err)
 	}
+	locktest.MustHave(t, waited)
+	_, err = mine.Start(ctx, 1)
+	require.NoError(t, err)
+	require.NoError(t, mine.Reset(ctx))
 }
