@@ -22,11 +22,6 @@ func deeper(ctx context.Context, depth int) context.Context {
 	return ctx
 }
 
-// takes returns the methods that acquire mu, or enter it again.
-func (f *fixture) takes(mu anyLock) []func(context.Context) (signalbox.Lease, error) {
-	return []func(context.Context) (signalbox.Lease, error){mu.Lock, mu.TryLock}
-}
-
 // P7: entering again makes no round trip and allocates nothing, ten contexts deep. A writer may also read.
 func TestEnteringAgainSendsNoCommandAndAllocatesNothing(t *testing.T) {
 	alone(t, reentrant, func(f *fixture) {
@@ -35,11 +30,11 @@ func TestEnteringAgainSendsNoCommandAndAllocatesNothing(t *testing.T) {
 		for _, outer := range []locktest.Primitive{f.Primitive, f.excludedBy()} {
 			lease := f.must(of(outer, session, f.name, signalbox.WithRenewedLease(longest)))
 			ctx := deeper(lease.Enter(f.Context()), 10)
-			for n, enter := range f.takes(mu) {
+			for n, enter := range takers {
 				var allocated float64
 				require.Empty(f, f.server.SentBy(func() {
 					allocated = testing.AllocsPerRun(100, func() {
-						again, err := enter(ctx)
+						again, err := enter(mu, ctx)
 						if err != nil || again.Token() != lease.Token() || again.Err() != nil {
 							f.Error("not entered again", n, err)
 						}

@@ -5,17 +5,13 @@ package kinds_test
 import (
 	"context"
 	"fmt"
-	"iter"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
-	"github.com/signalbox-go/signalbox/semaphore"
 )
 
 // longest is the longest lease that there is, which is not renewed before any test is over.
@@ -25,7 +21,6 @@ const longest = 24 * time.Hour
 type lockKind struct {
 	locktest.Primitive
 
-	op         string                       // the name of Lock in errors; TryLock has "try " before it
 	excludedBy func() locktest.Primitive    // the kind whose holders keep it out, itself but for readers
 	known      string                       // the name of the kind in the errors of other kinds; "" if none names it
 	queued     func(f *fixture, n int) bool // n wait at the server; nil counts the tickets of the library's own layout
@@ -47,14 +42,14 @@ func kinds() []lockKind {
 	}
 	writers := locktest.Writer().Name
 	return []lockKind{
-		{locktest.Reentrant(), "lock", locktest.Reentrant, eitherMode, nil, false},
-		{locktest.Fair(), "lock", locktest.Fair, eitherMode, nil, false},
-		{locktest.Writer(), "lock", locktest.Writer, writers, nil, false},
-		{locktest.Reader(), "read lock", locktest.Writer, writers, nil, false},
-		{locktest.Permit(), "acquire", locktest.Permit, "", nil, false},
-		{locktest.RedissonReentrant(), "lock", locktest.RedissonReentrant, "", listeners("redisson_lock__channel:", ""), true},
-		{locktest.RedissonFair(), "lock", locktest.RedissonFair, "", redissonQueue, true},
-		{locktest.SetNX(), "lock", locktest.SetNX, "", listeners("sb:", ":unlocked"), true},
+		{locktest.Reentrant(), locktest.Reentrant, eitherMode, nil, false},
+		{locktest.Fair(), locktest.Fair, eitherMode, nil, false},
+		{locktest.Writer(), locktest.Writer, writers, nil, false},
+		{locktest.Reader(), locktest.Writer, writers, nil, false},
+		{locktest.Permit(), locktest.Permit, "", nil, false},
+		{locktest.RedissonReentrant(), locktest.RedissonReentrant, "", listeners("redisson_lock__channel:", ""), true},
+		{locktest.RedissonFair(), locktest.RedissonFair, "", redissonQueue, true},
+		{locktest.SetNX(), locktest.SetNX, "", listeners("sb:", ":unlocked"), true},
 	}
 }
 
@@ -72,86 +67,9 @@ type anyLock interface {
 	Check() error
 }
 
-// What some kinds have.
-type (
-	hasLocker interface {
-		Locker(ctx context.Context) *signalbox.Locker
-	}
-	forceUnlocker interface {
-		ForceUnlock(ctx context.Context) error
-		IsLocked(ctx context.Context) (bool, error)
-	}
-	reportsHolder interface {
-		Holder(ctx context.Context) (signalbox.Holder, error)
-	}
-	listsHolders interface {
-		Holders(ctx context.Context) iter.Seq2[signalbox.Holder, error]
-	}
-	hasPermits interface {
-		Available(ctx context.Context) (int, error)
-		SetCapacity(ctx context.Context, n int) error
-		Holders(ctx context.Context) iter.Seq2[semaphore.Holder, error]
-	}
-	countsWaiters interface {
-		Waiters(ctx context.Context) iter.Seq2[signalbox.Waiter, error]
-	}
-	downgrader interface {
-		Downgrade(ctx context.Context, lease signalbox.Lease) error
-	}
-)
-
-// refusals returns the errors of the calls of mu that have a context, by name. None of them may do anything.
-func refusals(t *testing.T, mu anyLock, ctx context.Context, held signalbox.Lease) map[string]error { //nolint:revive // the test comes first
-	t.Helper()
-	errs := make(map[string]error)
-	lease, err := mu.Lock(ctx)
-	require.Equal(t, signalbox.Lease{}, lease)
-	errs["Lock"] = err
-	lease, err = mu.TryLock(ctx)
-	require.Equal(t, signalbox.Lease{}, lease)
-	errs["TryLock"] = err
-	errs["Do"] = mu.Do(ctx, func(context.Context, signalbox.Lease) error {
-		t.Error("it is held")
-		return nil
-	})
-	if mu, has := mu.(hasLocker); has {
-		errs["Locker"] = locktest.PanicOf(mu.Locker(ctx).Lock)
-	}
-	if mu, has := mu.(downgrader); has {
-		errs["Downgrade"] = mu.Downgrade(ctx, held)
-	}
-	if mu, has := mu.(countsWaiters); has {
-		for w, err := range mu.Waiters(ctx) {
-			require.Zero(t, w)
-			errs["Waiters"] = err
-		}
-	}
-	if mu, has := mu.(forceUnlocker); has {
-		errs["ForceUnlock"] = mu.ForceUnlock(ctx)
-		locked, err := mu.IsLocked(ctx)
-		require.False(t, locked)
-		errs["IsLocked"] = err
-	}
-	if mu, has := mu.(reportsHolder); has {
-		h, err := mu.Holder(ctx)
-		require.Zero(t, h)
-		errs["Holder"] = err
-	}
-	if mu, has := mu.(listsHolders); has {
-		for h, err := range mu.Holders(ctx) {
-			require.Zero(t, h)
-			errs["Holders"] = err
-		}
-	}
-	if mu, has := mu.(hasPermits); has {
-		_, errs["Available"] = mu.Available(ctx)
-		errs["SetCapacity"] = mu.SetCapacity(ctx, 1)
-		for h, err := range mu.Holders(ctx) {
-			require.Zero(t, h)
-			errs["Holders"] = err
-		}
-	}
-	return errs
+// forceUnlocker is a kind whose hold can be ended by force.
+type forceUnlocker interface {
+	ForceUnlock(ctx context.Context) error
 }
 
 // fixture is the lock of one test, of one kind: the server, and the lock's name there.

@@ -46,8 +46,8 @@ func (f *fixture) falls(n int, refusal string) {
 	mu := f.lock(signalbox.WithReplicas(n, 20*time.Millisecond))
 	before := f.server.CommandStats()["wait"].Calls
 	for range 2 {
-		for _, take := range f.takes(mu) {
-			lease, err := take(f.Context())
+		for _, take := range takers {
+			lease, err := take(mu, f.Context())
 			require.ErrorIs(f, err, signalbox.ErrNotReplicated)
 			require.ErrorContains(f, err, refusal)
 			require.Equal(f, signalbox.Lease{}, lease)

@@ -378,7 +378,7 @@ func (b *busySession) requireOver(newcomer *signalbox.Session) {
 	require.Equal(b, term.Token(), leader.Token)
 
 	require.NoError(b, b.secrets.RecordError(b.before.Unlock()))
-	next := receive(b.T, "the lock", b.granted)
+	next := redistest.Receive(b, "the lock", b.granted)
 	require.NoError(b, next.err)
 	require.Greater(b, next.lease.Token(), b.before.Token())
 	require.NoError(b, b.secrets.RecordError(next.lease.Unlock()))

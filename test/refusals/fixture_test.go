@@ -149,30 +149,6 @@ func (f *fixture) wait(t *testing.T, s *signalbox.Session, name string) <-chan l
 	return ended
 }
 
-// receive waits for what must come.
-func receive(t *testing.T, what string, c <-chan lockOutcome) lockOutcome {
-	t.Helper()
-	late := time.NewTimer(redistest.Patience)
-	defer late.Stop()
-	select {
-	case g := <-c:
-		return g
-	case <-late.C:
-		t.Fatal("never: " + what)
-		return lockOutcome{}
-	}
-}
-
-// waits reports whether a wait continues.
-func waits(c <-chan lockOutcome) bool {
-	select {
-	case <-c:
-		return false
-	default:
-		return true
-	}
-}
-
 // serves waits until the session is served again. A connection that was being made as the refusal ended may
 // still be refused, with the calls that wait for it.
 func (f *fixture) serves(t *testing.T, s *signalbox.Session) {

@@ -4,6 +4,7 @@ package surface_test
 
 import (
 	"context"
+	"errors"
 	"go/ast"
 	"go/token"
 	"maps"
@@ -185,6 +186,42 @@ func TestANilContextIsABadOption(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, err, signalbox.ErrBadOption)
 	require.ErrorIs(t, lease.Unlock(), signalbox.ErrNotHeld, "a method without a context has unlocked it")
+}
+
+// P9: a bad option, prefix, label or session is the error of every call, and sends nothing.
+func TestABadLockIsTheErrorOfEveryCall(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	with := func(options ...signalbox.SessionOption) func() *signalbox.Session {
+		return func() *signalbox.Session { return newSession(t, server, options...) }
+	}
+	for name, bad := range map[string]struct {
+		session func() *signalbox.Session
+		want    error
+	}{
+		"no client": {func() *signalbox.Session { return signalbox.NewSession(nil) }, signalbox.ErrBadOption},
+		"closed": {func() *signalbox.Session {
+			s := newSession(t, server)
+			require.NoError(t, s.Close(t.Context()))
+			return s
+		}, signalbox.ErrClosed},
+		"a bad default": {with(signalbox.WithDefaults(signalbox.WithClass("a\nb"))), signalbox.ErrBadOption},
+		"a bad label":   {with(signalbox.WithLabel("a\nb")), signalbox.ErrBadOption},
+		"a bad prefix":  {with(signalbox.WithPrefix("{x}")), signalbox.ErrBadOption},
+	} {
+		sessions := []*signalbox.Session{bad.session(), bad.session(), bad.session()}
+		for kind, newLock := range kinds {
+			lock := newLock(sessions)
+			require.ErrorIs(t, lock.Check(), bad.want, "%s: %s", kind, name)
+			require.Empty(t, server.SentBy(func() {
+				for _, c := range invoke(t.Context(), lock) {
+					if c.takes && c.fails && !errors.Is(c.err, signalbox.ErrBadOption) { // as the arguments are
+						require.ErrorIs(t, c.err, bad.want, "%s: %s", c.method, name)
+					}
+				}
+			}))
+		}
+	}
 }
 
 // Do needs a function, and takes no lock without one.
