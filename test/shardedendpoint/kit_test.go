@@ -48,13 +48,6 @@ func oneNode(t *testing.T) *shardedEndpoint {
 	return &shardedEndpoint{t, plainServer{s}, []*redistest.Server{s}}
 }
 
-// routedNode is oneNode behind a router that sends it everything: it refuses by itself what a cluster refuses.
-func routedNode(t *testing.T) *shardedEndpoint {
-	t.Helper()
-	s := nodeWithAllSlots(t)
-	return &shardedEndpoint{t, redistest.NewRouter(t, redistest.OneShard, s), []*redistest.Server{s}}
-}
-
 // nodeWithAllSlots starts a node of a cluster that has no other.
 func nodeWithAllSlots(t *testing.T) *redistest.Server {
 	t.Helper()

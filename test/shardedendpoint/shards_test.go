@@ -34,29 +34,6 @@ func take(e *shardedEndpoint, s *signalbox.Session, n int, options ...signalbox.
 	return leases
 }
 
-// P2: the renewals of many locks of one session keep all of them.
-func TestManyLeasesAreKeptBehindOneEndpoint(t *testing.T) {
-	t.Parallel()
-	redistest.Slow(t, "keys end by the clocks of real servers")
-	const life = 5 * time.Second // a machine may stall for some seconds
-	const n = 20
-	everywhere(t, func(e *shardedEndpoint) {
-		s := e.session()
-		leases := take(e, s, n, signalbox.WithRenewedLease(life))
-		until := time.Now().Add(3 * life)
-		redistest.Await(e, "several renewals of each", func() bool {
-			for i, lease := range leases {
-				require.NoError(e, lease.Err(), "lock %d", i)
-			}
-			return time.Now().After(until)
-		})
-		for _, lease := range leases {
-			e.release(lease)
-		}
-		e.nothingLeft()
-	})
-}
-
 // P2: the same of 200 locks for as long as a soak lasts, while the servers behind the address change.
 func TestSoakOfManyLeasesBehindOneEndpoint(t *testing.T) {
 	t.Parallel()
@@ -82,31 +59,6 @@ func TestSoakOfManyLeasesBehindOneEndpoint(t *testing.T) {
 		e.release(lease)
 	}
 	e.nothingLeft()
-}
-
-// P1, P6: waiters of every kind are served, whichever messages arrive.
-func TestWaitersAreServedBehindOneEndpoint(t *testing.T) {
-	t.Parallel()
-	redistest.Slow(t, "a router loses messages, and a poll comes a second later")
-	everywhere(t, func(e *shardedEndpoint) {
-		one, other := e.session(), e.session()
-		var waiting []<-chan locktest.Result[signalbox.Lease]
-		var held []signalbox.Lease
-		for _, kind := range append(locktest.Primitives(), locktest.RedissonReentrant(), locktest.RedissonFair(), locktest.SetNX()) {
-			for i := range 4 {
-				name := fmt.Sprint(kind.Name, i)
-				held = append(held, locktest.Must(e, kind.New(one, name).Lock))
-				waiting = append(waiting, locktest.LaterWith(locktest.Context(e), kind.New(other, name).Lock))
-			}
-		}
-		for _, lease := range held {
-			e.release(lease)
-		}
-		for _, w := range waiting {
-			e.release(locktest.MustHave(e, w))
-		}
-		e.nothingLeft()
-	})
 }
 
 // P1: members in different slots exclude each other and all others, and are acquired slot by slot.
@@ -236,31 +188,6 @@ func TestARouterThatComesLaterLosesNoLease(t *testing.T) {
 	}
 }
 
-// P4: each shard has a clock of its own, and no call comes too late by that of another one, again and again.
-func TestShardsWithClocksOfTheirOwn(t *testing.T) {
-	t.Parallel()
-	redistest.NeedClocks(t)
-	ahead := redistest.Start(t, redistest.WithClockAhead(time.Minute))
-	e := &shardedEndpoint{TB: t, shards: []*redistest.Server{ahead, redistest.Start(t)}}
-	router := redistest.NewRouter(t, redistest.FirstKey, e.shards...)
-	e.to = router
-	s := e.session()
-	take(e, s, 20)
-	var calls atomic.Int64 // those that acquire: rechecks of what has been held for long come when they will
-	router.InjectErrors(func(words []string) string {
-		if locktest.RunsScript(scripts.LockEnter)(words) {
-			calls.Add(1)
-		}
-		return ""
-	})
-	for i := range 20 {
-		_, err := reentrant.New(s, fmt.Sprint("lock-", i, "-more")).TryLock(locktest.Context(t))
-		require.NoError(t, err)
-	}
-	require.GreaterOrEqual(t, calls.Load(), int64(20))
-	require.LessOrEqual(t, calls.Load(), int64(2*20), "two calls each, while the slots are new")
-}
-
 // P10: a quorum is made of single servers, and says so of others.
 func TestAQuorumOfShardsIsRefused(t *testing.T) {
 	t.Parallel()
@@ -270,42 +197,6 @@ func TestAQuorumOfShardsIsRefused(t *testing.T) {
 		_, err := take(locktest.Context(t))
 		require.ErrorIs(t, err, signalbox.ErrBadOption)
 		require.ErrorContains(t, err, "CROSSSLOT")
-	}
-}
-
-// P5: an error in place of a reply, in words that no server has, loses no lease and leaves nothing.
-func TestInventedErrorsLoseNoLease(t *testing.T) {
-	t.Parallel()
-	redistest.Slow(t, "keys end by the clocks of real servers")
-	const life = 10 * time.Second
-	for name, routing := range map[string]redistest.Routing{
-		"OneShard": redistest.OneShard, "FirstKey": redistest.FirstKey, "OwnWords": redistest.OwnWords,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			e := routed(routing, 2)(t)
-			router, _ := e.to.(*redistest.Router)
-			leases := take(e, e.session(), 20, signalbox.WithRenewedLease(life))
-			var renewals atomic.Int64
-			router.InjectErrors(func(words []string) string {
-				if locktest.RunsScript(scripts.HolderRenew)(words) && renewals.Add(1)%3 == 0 {
-					return "ERR upstream failure"
-				}
-				return ""
-			})
-			until := time.Now().Add(life * 3 / 2)
-			redistest.Await(t, "several renewals of each", func() bool {
-				for _, lease := range leases {
-					require.NoError(t, lease.Err())
-				}
-				return time.Now().After(until)
-			})
-			require.Positive(t, renewals.Load())
-			for _, lease := range leases {
-				require.NoError(t, lease.Unlock())
-			}
-			e.nothingLeft()
-		})
 	}
 }
 

@@ -17,36 +17,6 @@ import (
 	"github.com/signalbox-go/signalbox/shards"
 )
 
-// The shards of a process that was killed go to the others, with greater tokens. A process that ends in order hands its shards over.
-func TestKilledMembersAreFollowed(t *testing.T) {
-	t.Parallel()
-	redistest.Slow(t, "the lease of a process that was killed has to expire on the server")
-	server := redistest.Start(t)
-	a := start(t, server)
-	a.until(total)
-	b := start(t, server)
-	b.until(total / 2)
-	a.until(total / 2)
-	before := b.owned
-	began := time.Now()
-	b.Kill()
-	a.until(total)
-	t.Logf("killed, and followed after %v; the lease is %v, or 3s and its age", time.Since(began), lease)
-	for name, token := range before {
-		require.Greater(t, a.owned[name], token)
-	}
-	c := start(t, server)
-	c.until(total / 2)
-	a.until(total / 2)
-	began = time.Now()
-	a.CloseInput()
-	c.until(total)
-	require.Zero(t, a.Wait(limit))
-	t.Logf("ended in order, and followed after %v", time.Since(began))
-	c.CloseInput()
-	require.Zero(t, c.Wait(limit))
-}
-
 // P2: a process that was stopped past its lease learns at its first check that it owns nothing, and joins again.
 func TestAStoppedMemberLearnsOfItsLossAtTheFirstCheck(t *testing.T) {
 	t.Parallel()
