@@ -10,7 +10,6 @@ require (
 	github.com/stretchr/testify v1.12.1
 	github.com/yuin/gopher-lua v1.1.1
 	golang.org/x/sync v0.21.0
-	pgregory.net/rapid v1.2.0
 )
 
 require (

@@ -53,26 +53,3 @@ func TestAServersClockIsAMinuteOff(t *testing.T) {
 		})
 	}
 }
-
-// P2: such a server renews every kind of lock for longer than its lease.
-func TestAServerWhoseClockIsOffRenews(t *testing.T) {
-	t.Parallel()
-	redistest.Slow(t, "renewals move the end of a key on a real server's clock")
-	redistest.NeedClocks(t)
-	const life = 5 * time.Second // long enough for a machine that stalls for some
-	for name, ahead := range map[string]time.Duration{"Ahead": off, "Behind": -off} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			server := redistest.Start(t, redistest.WithClockAhead(ahead))
-			locktest.Each(t, func(t *testing.T, p locktest.Primitive) {
-				lease := locktest.Must(t, p.New(locktest.SteadySession(t, server), p.Name, signalbox.WithRenewedLease(life)).Lock)
-				first := lease.Deadline()
-				redistest.Await(t, "the end of the first lease", func() bool { return time.Now().After(first) })
-				require.NoError(t, lease.Err())
-				_, err := p.New(locktest.SteadySession(t, server), p.Name).TryLock(locktest.Context(t))
-				require.ErrorIs(t, err, signalbox.ErrHeld)
-				require.NoError(t, lease.Unlock())
-			})
-		})
-	}
-}

@@ -46,48 +46,6 @@ func (c *clusterNames) members(s *signalbox.Session) []multilock.Member {
 	return []multilock.Member{reentrant.New(s, c.names[2]), fair.New(s, c.names[1]), reentrant.New(s, c.names[0])}
 }
 
-// P4: while a slot moves, its server refuses a script for several keys if some of them are away. Then the
-// members are acquired, and released, one by one.
-func TestMembersOfASlotThatIsOnTheMove(t *testing.T) {
-	t.Parallel()
-	redistest.Slow(t, "a slot of a cluster moves")
-	c := redistest.StartCluster(t, redistest.WithFailoverAfter(time.Minute))
-	s := locktest.Session(t, c)
-	names, keys, slot := ofOneSlot(t, c, 3)
-	members := make([]multilock.Member, len(names))
-	for i, name := range names {
-		members[i] = reentrant.New(s, name)
-	}
-	lease, err := multilock.New(members...).Lock(long(t))
-	require.NoError(t, err)
-	to := c.Owner(t, (slot+redistest.Slots/2)%redistest.Slots)
-	move := c.BeginMove(t, slot, to)
-	move.Keys(t, keys[1])
-	require.NoError(t, lease.Unlock())
-	lease, err = multilock.New(members...).Lock(long(t))
-	require.NoError(t, err)
-	require.NoError(t, lease.Err())
-	move.Finish(t)
-	require.NoError(t, lease.Unlock())
-	for _, m := range members {
-		require.False(t, locked(t, m.(*reentrant.Lock)))
-	}
-}
-
-// ofOneSlot searches for n names whose keys are in one slot, without a request.
-func ofOneSlot(t *testing.T, c *redistest.Cluster, n int) (names, keys []string, slot int) {
-	t.Helper()
-	client := c.Client(t, signalbox.Tune)
-	for i := 0; len(names) < n; i++ {
-		name := fmt.Sprint("m", i)
-		command := client.B().Get().Key(locktest.Key(name)).Build()
-		if its := int(command.Slot() % redistest.Slots); i == 0 || its == slot {
-			slot, names, keys = its, append(names, name), append(keys, locktest.Key(name))
-		}
-	}
-	return names, keys, slot
-}
-
 // P1, P4: the same if the replica takes over: the call gets all members.
 func TestAShardThatFailsOverBetweenTwoMembers(t *testing.T) {
 	t.Parallel()
