@@ -51,12 +51,6 @@ func SessionOf(tb testing.TB, client rueidis.Client, options ...signalbox.Sessio
 	return s
 }
 
-// Impatient makes Unlock wait for its usual time, a second.
-func Impatient(s *signalbox.Session) *signalbox.Session {
-	(*session.Handle)(s).Session().UnlockPatience = session.UnlockPatience
-	return s
-}
-
 // LearnSlots makes the session find out whether one script may have keys of several slots. Otherwise its first call for several
 // locks does so.
 func LearnSlots(s *signalbox.Session) bool {

@@ -40,8 +40,14 @@ func Child(tb testing.TB, name string, env ...string) *Process {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(p.close)
+	tb.Cleanup(p.Close)
 	return p
+}
+
+// StartChild is Child for programs that are no tests, and for a TestMain. The caller must Close the process; if the program
+// ends without, the process ends with it.
+func StartChild(name string, env ...string) (*Process, error) {
+	return startChild(reporter{}, name, env)
 }
 
 func startChild(r reporter, name string, env []string) (*Process, error) {
@@ -172,7 +178,8 @@ func (p *Process) process() *supervised {
 	return p.mu.proc
 }
 
-func (p *Process) close() {
+// Close kills the child and closes its pipes. A Process of [Child] is closed when its test ends.
+func (p *Process) Close() {
 	p.Kill()
 	p.CloseInput()
 	_ = p.stdout.Close() // only read from

@@ -7,7 +7,7 @@
 // # Usage
 //
 // [Start] runs a server for one test, [NewProxy] puts a failing proxy before it, [Child]
-// runs a registered function in a process of its own. See the package example.
+// runs a registered function in a process of its own.
 // Programs without a test use [StartServer] and [StartProxy] and close what they get.
 //
 // [NewRouter] puts one endpoint before several servers, the shards, as some providers and proxies do; [NewPipeRouter] does so

@@ -3,7 +3,6 @@
 package redistest
 
 import (
-	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -47,26 +46,10 @@ const noFault FaultKind = 0
 
 // String returns the constant's name.
 func (k FaultKind) String() string {
-	switch k {
-	case CutBeforeRequest:
-		return "CutBeforeRequest"
-	case CutAfterRequest:
-		return "CutAfterRequest"
-	case CutAfterReply:
-		return "CutAfterReply"
-	case DelayRequest:
-		return "DelayRequest"
-	case DelayReply:
-		return "DelayReply"
-	case SwallowRequest:
-		return "SwallowRequest"
-	case SwallowReply:
-		return "SwallowReply"
-	case HalfOpen:
-		return "HalfOpen"
-	default:
-		return fmt.Sprintf("Kind(%d)", int(k))
-	}
+	return [...]string{
+		"no fault", "CutBeforeRequest", "CutAfterRequest", "CutAfterReply", "DelayRequest",
+		"DelayReply", "SwallowRequest", "SwallowReply", "HalfOpen",
+	}[k]
 }
 
 // FaultKinds returns every kind, for tests that go through all of them.

@@ -31,6 +31,12 @@ func outcomes() map[redistest.FaultKind]outcome {
 	}
 }
 
+func proxied(t *testing.T) (*redistest.Server, *redistest.Proxy) {
+	t.Helper()
+	s := redistest.Start(t)
+	return s, redistest.NewProxy(t, s.Addr())
+}
+
 func TestFaultStrikesExactlyItsRequest(t *testing.T) {
 	t.Parallel()
 	for kind, want := range outcomes() {
@@ -46,11 +52,11 @@ func TestFaultStrikesExactlyItsRequest(t *testing.T) {
 				if want.closed {
 					require.True(t, f.HasFired(), "the client has seen the cut")
 				}
-				receive(t, f.Fired())
-				eventually(t, func() bool {
+				redistest.Receive(t, "a fault", f.Fired())
+				redistest.Await(t, "executed", func() bool {
 					n, err := s.Do("GET", "n")
 					return err == nil && n == strconv.Itoa(want.executed)
-				}, "executed")
+				})
 			})
 		}
 	}
@@ -81,7 +87,7 @@ func (r *raw) requireOutcome(want outcome) {
 func hello(t *testing.T, r *raw, proto string) {
 	t.Helper()
 	r.send(words("HELLO", proto), words("ECHO", "hello-done"))
-	require.NoError(t, r.SetReadDeadline(time.Now().Add(patience)))
+	require.NoError(t, r.SetReadDeadline(time.Now().Add(redistest.Patience)))
 	for line := ""; line != "hello-done\r\n"; {
 		var err error
 		line, err = r.r.ReadString('\n')
@@ -102,7 +108,7 @@ func TestCutBeforeRequestIsNeverForwarded(t *testing.T) {
 	r.send(evalIncr(), evalIncr())
 	r.closed()
 	require.True(t, f.HasFired())
-	receive(t, f.Fired())
+	redistest.Receive(t, "a fault", f.Fired())
 	require.Equal(t, 2, p.Requests(), "what was pipelined behind it does not count")
 	require.Equal(t, 1, p.Replies())
 	require.Equal(t, "1", s.MustDo(t, "GET", "n"))
@@ -117,7 +123,7 @@ func TestHalfOpenConnectionIsSilentAndStaysOpenAtBothEnds(t *testing.T) {
 	r.skip(7)
 	f := p.Arm(redistest.Fault{Kind: redistest.HalfOpen})
 	r.send(evalIncr(), evalIncr())
-	receive(t, f.Fired())
+	redistest.Receive(t, "a fault", f.Fired())
 	s.MustDo(t, "PUBLISH", "c", "x")
 	r.silent()
 	r.Close()
@@ -125,46 +131,4 @@ func TestHalfOpenConnectionIsSilentAndStaysOpenAtBothEnds(t *testing.T) {
 	require.Equal(t, "1", s.MustDo(t, "GET", "n"))
 	s.Kill()
 	require.Equal(t, 1, p.Connections())
-}
-
-func TestStepsAreCountedOverAllConnections(t *testing.T) {
-	t.Parallel()
-	_, p := proxied(t)
-	a, b := dial(t, p.Addr()), dial(t, p.Addr())
-	p.Arm(redistest.Fault{Kind: redistest.CutAfterReply, At: 3})
-	p.Arm(redistest.Fault{Kind: redistest.CutAfterRequest, At: 2})
-	a.send(evalIncr())
-	a.lines(":1")
-	b.send(evalIncr())
-	b.closed()
-	a.send(evalIncr())
-	a.lines(":3")
-	a.closed()
-}
-
-func TestDelayedRequestIsExecutedAlthoughTheClientHasGone(t *testing.T) {
-	t.Parallel()
-	s, p := proxied(t)
-	f := p.Arm(redistest.Fault{Kind: redistest.DelayRequest, Delay: quiet}) // at least
-	r := dial(t, p.Addr())
-	r.send(evalIncr())
-	receive(t, f.Fired())
-	r.Close()
-	eventually(t, func() bool { return len(s.Keys("n")) == 1 }, "never executed")
-}
-
-func TestCutIsAnEndAndNotAResetWhileTheClientSends(t *testing.T) {
-	t.Parallel()
-	_, p := proxied(t)
-	f := p.Arm(redistest.Fault{Kind: redistest.CutAfterReply})
-	r := dial(t, p.Addr())
-	r.send(evalIncr())
-	receive(t, f.Fired())
-	for range 3 {
-		r.send(words("PING"))
-	}
-	r.lines(":1")
-	r.closed()
-	require.Equal(t, 1, p.Requests())
-	require.Zero(t, p.Connections())
 }

@@ -77,19 +77,6 @@ func (s *Server) CommandStats() map[string]CommandStat {
 	return stats
 }
 
-// Work returns how many commands the server has run for scripts: the scripts themselves, and the commands that they
-// called. The names are those of locks without messages.
-func Work(s *Server) (calls int64) {
-	stats := s.CommandStats()
-	for _, name := range []string{
-		"eval", "evalsha", "time", "get", "set", "del", "exists", "pexpire", "pttl", "hget", "hset", "hmget", "hlen", "hdel",
-		"mget", "setrange", "zadd", "zcard", "zmscore", "zpopmin", "zrange", "zrank", "zrem", "zscore", "publish", "spublish",
-	} {
-		calls += stats[name].Calls
-	}
-	return calls
-}
-
 // CPU returns the processor time that the server process has used, user and system.
 func (s *Server) CPU() time.Duration {
 	info := s.info("cpu")

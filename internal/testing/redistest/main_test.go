@@ -12,7 +12,6 @@ import (
 
 func TestMain(m *testing.M) {
 	redistest.RegisterChild("keeper", runKeeper)
-	redistest.RegisterChild("topology", runTopology)
 	if redistest.RunChild() {
 		return
 	}

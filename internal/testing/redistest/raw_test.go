@@ -13,14 +13,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
-const (
-	// patience is how long something that must happen may take.
-	patience = 20 * time.Second
-	// quiet is how long nothing must happen. What is tested takes below 1 ms.
-	quiet = 60 * time.Millisecond
-)
+// quiet is how long nothing must happen. What is tested takes below 1 ms.
+const quiet = 60 * time.Millisecond
 
 // incr is a script that counts how often it runs, in the key n.
 const incr = "return redis.call('INCR', 'n')"
@@ -61,7 +59,7 @@ func evalIncr() []string { return words("EVAL", incr, "0") }
 // lines requires that exactly these lines come next.
 func (r *raw) lines(want ...string) {
 	r.t.Helper()
-	require.NoError(r.t, r.SetReadDeadline(time.Now().Add(patience)))
+	require.NoError(r.t, r.SetReadDeadline(time.Now().Add(redistest.Patience)))
 	for _, w := range want {
 		line, err := r.r.ReadString('\n')
 		require.NoError(r.t, err, "waiting for %q", w)
@@ -72,7 +70,7 @@ func (r *raw) lines(want ...string) {
 // skip reads n lines, whatever they are.
 func (r *raw) skip(n int) {
 	r.t.Helper()
-	require.NoError(r.t, r.SetReadDeadline(time.Now().Add(patience)))
+	require.NoError(r.t, r.SetReadDeadline(time.Now().Add(redistest.Patience)))
 	for range n {
 		_, err := r.r.ReadString('\n')
 		require.NoError(r.t, err)
@@ -82,7 +80,10 @@ func (r *raw) skip(n int) {
 // closed requires that nothing more comes and the connection is closed.
 func (r *raw) closed() {
 	r.t.Helper()
-	require.Empty(r.t, readAll(r))
+	require.NoError(r.t, r.SetReadDeadline(time.Now().Add(redistest.Patience)))
+	rest, err := io.ReadAll(r.r)
+	require.NoError(r.t, err)
+	require.Empty(r.t, rest)
 }
 
 // silent requires that nothing comes and the connection is open.
@@ -91,31 +92,4 @@ func (r *raw) silent() {
 	require.NoError(r.t, r.SetReadDeadline(time.Now().Add(quiet)))
 	b, err := r.r.ReadByte()
 	require.ErrorIs(r.t, err, os.ErrDeadlineExceeded, "read %q", b)
-}
-
-// eventually polls without sleeping in the test.
-func eventually(t *testing.T, cond func() bool, msg string) {
-	t.Helper()
-	require.Eventually(t, cond, patience, time.Millisecond, msg)
-}
-
-// receive requires that a channel is closed soon.
-func receive(t *testing.T, c <-chan struct{}) {
-	t.Helper()
-	late := time.NewTimer(patience)
-	defer late.Stop()
-	select {
-	case <-c:
-	case <-late.C:
-		require.Fail(t, "nothing happened in time")
-	}
-}
-
-// readAll returns what comes until the connection is closed.
-func readAll(r *raw) string {
-	r.t.Helper()
-	require.NoError(r.t, r.SetReadDeadline(time.Now().Add(patience)))
-	rest, err := io.ReadAll(r.r)
-	require.NoError(r.t, err)
-	return string(rest)
 }

@@ -26,56 +26,47 @@ func VerifyTestMain(tests Tests) {
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient).redirectOrNew.func1"))
 }
 
-// WithServer returns tests that run while a server runs. use is called with the server before them. It is for
-// the examples of a package, and for tests that need no server of their own.
-func WithServer(tests Tests, use func(server *Server)) Tests { return testsWithServer{tests, use} }
-
-type testsWithServer struct {
-	tests Tests
-	use   func(server *Server)
-}
+// testFunc runs tests.
+type testFunc func() int
 
 // Run implements Tests.
-func (t testsWithServer) Run() int {
-	server, err := StartServer()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer server.Close()
-	t.use(server)
-	return t.tests.Run()
+func (f testFunc) Run() int { return f() }
+
+// WithServer returns tests that run while a server runs. use is called with the server before them. It is for
+// the examples of a package, and for tests that need no server of their own.
+func WithServer(tests Tests, use func(server *Server)) Tests {
+	return testFunc(func() int {
+		server, err := StartServer()
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer server.Close()
+		use(server)
+		return tests.Run()
+	})
 }
 
 // WithParallelism returns tests of which n that call t.Parallel run at a time, whatever -parallel says: for those that wait for
 // servers, wires and the ends of leases, for which more tests than processors are of use.
-func WithParallelism(n int, tests Tests) Tests { return parallelTests{tests, n} }
-
-type parallelTests struct {
-	tests Tests
-	n     int
-}
-
-// Run implements Tests.
-func (p parallelTests) Run() int {
-	flag.Parse()
-	if err := flag.Set("test.parallel", strconv.Itoa(p.n)); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return p.tests.Run()
+func WithParallelism(n int, tests Tests) Tests {
+	return testFunc(func() int {
+		flag.Parse()
+		if err := flag.Set("test.parallel", strconv.Itoa(n)); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		return tests.Run()
+	})
 }
 
 // ShortUnderRace returns tests that take their short form under the race detector, with which the interpreter of an
 // embedded server is ten times slower. make test-full runs the long form without it.
-func ShortUnderRace(tests Tests) Tests { return shortTests{tests} }
-
-type shortTests struct{ tests Tests }
-
-// Run implements Tests.
-func (s shortTests) Run() int {
-	if flag.Parse(); underRace {
-		_ = flag.Set("test.short", "true")
-	}
-	return s.tests.Run()
+func ShortUnderRace(tests Tests) Tests {
+	return testFunc(func() int {
+		if flag.Parse(); underRace {
+			_ = flag.Set("test.short", "true")
+		}
+		return tests.Run()
+	})
 }
