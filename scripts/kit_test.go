@@ -320,9 +320,6 @@ func (f *fixture) puts(what, key string) {
 	f.Helper()
 	made := foreign[what]
 	f.server.MustDo(f, append([]any{made[0], key}, made[2:]...)...)
-	if f.isTimed && made[len(made)-1] == 60_000 {
-		f.expires(key, time.Minute)
-	}
 }
 
 // notified is the channel of the session whose hold is ended by force.
