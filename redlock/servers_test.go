@@ -41,6 +41,20 @@ func TestServerThatRestartedGrantsNothing(t *testing.T) {
 			replica.MustDo(w, "DEL", locktest.Key(w.name)) // the replica may not have had the grant
 			w.servers[0], w.proxies[0] = replica, redistest.NewProxy(w, replica.Addr())
 		},
+		"ReplicaThatTookOverForAMoment": func(w *world) {
+			replica := locktest.StartReplica(w, w.servers[0])
+			replica.MustDo(w, "CONFIG", "SET", "repl-diskless-sync-delay", 0)
+			replica.MustDo(w, "REPLICAOF", "NO", "ONE")
+			replica.MustDo(w, "DEL", locktest.Key(w.name))
+			host, port, err := net.SplitHostPort(replica.Addr())
+			require.NoError(w, err)
+			w.servers[0].MustDo(w, "REPLICAOF", host, port)
+			redistest.Await(w, "the data of the replica", func() bool {
+				reply, err := w.servers[0].Do("EXISTS", locktest.Key(w.name))
+				return err == nil && reply == int64(0)
+			})
+			w.servers[0].MustDo(w, "REPLICAOF", "NO", "ONE")
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

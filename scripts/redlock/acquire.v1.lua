@@ -24,8 +24,8 @@
 --            left_us more
 -- effects  writes KEYS[1], and KEYS[2] once in 2 ms; recalls a hold of another kind that may be
 --          idle
--- cost     O(1): TIME, MGET, SET; once in 2 ms GET twice, INFO, PTTL, SET as well; held: TIME,
---          MGET, PTTL, and SET for the first waiter
+-- cost     O(1): TIME, MGET, SET; once in 2 ms GET twice, INFO twice, PTTL, SET as well; held:
+--          TIME, MGET, PTTL, and SET for the first waiter
 local holder, epoch, fence = KEYS[1], KEYS[2], KEYS[3]
 local hold, ttl_ms, not_after, waiter, greatest_us = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 assert(string.find(ttl_ms .. ' ' .. greatest_us, '^[1-9]%d* %d+$') and ttl_ms + greatest_us < MAX_NUMBER, 'bad argument')
@@ -87,7 +87,8 @@ local function several()
 end
 
 -- The epoch: since when the server has its data, when its life was last compared, and the life. The
--- life is what the server calls itself between two starts, and dear to ask for. Between two reads 2
+-- life is what the server calls itself between two starts, and which server's data it took over with,
+-- and dear to ask for. Between two reads 2
 -- ms apart no server ends, starts and loads data that have the first of them.
 if recorded and (string.sub(recorded, 1, 4) ~= 'sb1e' or #recorded < EPOCH_CHECKED_END) then
   return {-2, '?'}
@@ -106,6 +107,12 @@ if not recorded or ago_us < 0 or ago_us >= EPOCH_CHECK_US or since > now then
   -- restart counts.
   local info = redis.pcall('INFO', 'server')
   local life = type(info) == 'string' and string.match(info, 'run_id:(%w+)') or ''
+  if life ~= '' then
+    -- A process that was a replica, and took over again, has the data of another one. It has another
+    -- one's id, too, which is zeros in one that never took over.
+    local replication = redis.pcall('INFO', 'replication')
+    life = life .. (type(replication) == 'string' and string.match(replication, 'master_replid2:(%w*[1-9a-f]%w*)') or '')
+  end
   if not recorded or since > now or life ~= '' and string.sub(recorded, EPOCH_CHECKED_END + 1) ~= life then
     since = now
     redis.call('SET', epoch, 'sb1e' .. now .. now .. life, 'PX', EPOCH_TTL_MS)
