@@ -194,7 +194,7 @@ func onceCosts() []costRow {
 	keys := on("once", "lock")
 	return []costRow{
 		{script: scripts.OnceRead, crowd: "Alive", base: 20, fill: stored, keys: on("once"), args: with()},
-		{script: scripts.OnceStore, crowd: "Alive", base: 20, fill: fill, keys: keys, args: with(digits(noon), keepMS, "x", "PUBLISH", "c")},
+		{script: scripts.OnceStore, crowd: "Alive", base: 20, fill: fill, keys: keys, args: with(digits(noon), keepMS, "x", "PUBLISH", "c", ours)},
 		{script: scripts.OnceForget, crowd: "Alive", base: 20, fill: stored, keys: on("once"), args: with(digits(noon))},
 	}
 }
