@@ -60,11 +60,13 @@ end
 if is_group and (key_count() ~= state.keys or server_us < state.server) then
   -- It takes no memory: what follows is not refused if memory is full.
   redis.call('PEXPIRE', group, GROUP_TTL_MS)
-  if key_count() == state.keys then
-    bound_ends()
-  elseif is_lost() then
+  local is_set_back = server_us < state.server
+  if key_count() ~= state.keys and is_lost() then
     drop_group()
-  else
+  elseif key_count() ~= state.keys then
     mend()
+  end
+  if is_set_back then
+    bound_ends()
   end
 end
