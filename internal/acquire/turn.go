@@ -80,9 +80,11 @@ func (p *TurnPolicy) recordHandOff(d time.Duration) {
 	p.handOffCost.Store(max(last+(int64(d)-last)/8, 1)) // of two at once one may not count
 }
 
-// NextLease implements local.UnlockedHold.
+// NextLease implements local.UnlockedHold. The turn is over, too, if the host was suspended since the server's last reply, from which
+// the deadline counts: then the monotonic clock does not tell how long ago that was.
 func (h *heldLock) NextLease(now clock.Instant) (hold.Lease, bool) {
-	if now.Mono() >= h.turnEnds || h.acquirer.Base.Session.Ready() != nil {
+	slept := now.Lead() - h.Term.Deadline().Lead()
+	if now.Mono() >= h.turnEnds || slept >= maxTurn || h.acquirer.Base.Session.Ready() != nil {
 		return hold.Lease{}, false
 	}
 	return h.HandOver(now)

@@ -173,6 +173,43 @@ func TestAShortSleepIsMadeUpForAtOnce(t *testing.T) { //nolint:paralleltest // s
 	})
 }
 
+// P1, P3: a host that was suspended within a turn, for less than its hold has left, begins no further use in that turn, nor of an idle hold:
+// the server may have lost the hold long ago, though the monotonic clock says that it has just replied.
+func TestASuspendedHostEndsItsTurn(t *testing.T) { //nolint:paralleltest // sets the clock of the process
+	for _, kept := range []bool{false, true} { //nolint:paralleltest // sets the clock of the process
+		bubbleOfUsers(t, func(f *fixture) {
+			defer clock.Skew(0)
+			mu := reentrant.New(f.user().Session, "a")
+			if kept {
+				mu = f.kept(f.user().Session, "a")
+			}
+			lease := atOnce(f.T, mu)
+			next := locktest.LaterWith(f.Context(), mu.Lock)
+			synctest.Wait()
+			if kept {
+				require.NoError(f, lease.Unlock())
+				require.NoError(f, locktest.MustHave(f, next).Unlock())
+			}
+
+			suspendedFor(time.Second)
+			f.redis.FlushAll()
+			held := atOnce(f.T, reentrant.New(f.user().Session, "a"))
+			if kept {
+				next = locktest.LaterWith(f.Context(), mu.Lock)
+			} else {
+				_ = lease.Unlock()
+			}
+			time.Sleep(5 * time.Millisecond)
+			synctest.Wait()
+			require.Empty(f, next, "it has the lock beside another session")
+			require.NoError(f, held.Unlock())
+			later := locktest.MustHave(f, next)
+			require.Greater(f, later.Token(), held.Token())
+			require.NoError(f, later.Unlock())
+		})
+	}
+}
+
 // A connection that works survives: a wall clock that was set forward seems to be a suspended host.
 func TestACallUnderWaySurvivesAWallClockSetForward(t *testing.T) { //nolint:paralleltest // sets the clock of the process
 	bubbleOfUsers(t, func(f *fixture) {

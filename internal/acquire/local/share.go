@@ -128,7 +128,7 @@ func (q *Queue) stopSharing(key ShareKey) {
 
 // isFresh reports whether goroutines may join h without asking the server.
 func (h sharedHold) isFresh() bool {
-	return !h.freshUntil.IsZero() && clock.Mono() < h.freshUntil.Mono()
+	return !h.freshUntil.IsZero() && !h.freshUntil.Reached(clock.Now())
 }
 
 // joinShared returns a lease of the hold that the session has, if holds are shared and it may be joined. Then ticket t is left,
