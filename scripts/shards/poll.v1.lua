@@ -27,8 +27,8 @@
 --          since the name leaves the set, r since the set is replaced
 -- effects  writes the KEYS; publishes number to the channels of the sessions whose members are
 --          concerned, except this one
--- cost     O(log members + log shards): TIME, HMGET, HGET, ZLEXCOUNT thrice, PEXPIRE, ZADD,
---          ZRANGE five times, HSET; up to 16 shards' work more, and HMGET if there is news
+-- cost     O(log members + log shards): TIME, HMGET, HGET twice, ZLEXCOUNT thrice, PEXPIRE,
+--          ZADD, ZRANGE six times, HSET; up to 16 shards' work more, and HMGET if there is news
 local group, members, ends, donors, takers, proven, rows, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local number, seen, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 assert(#number == STAMP_LENGTH and #seen == STAMP_LENGTH, 'bad argument')

@@ -23,7 +23,7 @@
 --          {0, now}  no member, or one that leaves
 -- effects  writes the KEYS; publishes number to the channels of the sessions whose members are
 --          concerned, except this one
--- cost     O(log n): TIME, HMGET, HGET twice, PEXPIRE, ZLEXCOUNT twice, ZADD, ZREM, ZRANGE three
+-- cost     O(log n): TIME, HMGET, HGET thrice, PEXPIRE, ZLEXCOUNT twice, ZADD, ZREM, ZRANGE four
 --          times, HSET three times, PEXPIRE eight times; about 20 for each shard that is asked for,
 --          of which a call does 16
 local group, members, ends, donors, takers, proven, rows, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]

@@ -101,6 +101,47 @@ func TestAServerThatForgotALeaveHearsItAgain(t *testing.T) {
 	}
 }
 
+// If another program restores one key of a group from an old copy, each shard has one live owner again within seconds, and those that had
+// none get one: a key that does not fit the others is a lost one.
+func TestAnOldKeyOfAGroupStrandsNoShard(t *testing.T) {
+	t.Parallel()
+	for _, suffix := range []string{"", ":members", ":ends", ":donors", ":takers", ":proven", ":rows", ":index"} {
+		for _, since := range []string{"moves", "all free"} {
+			t.Run(suffix+since, func(t *testing.T) {
+				t.Parallel()
+				bubbleOfUsers(t, func(w *fixture) {
+					const n, key = 16, "sb:{a}:shards"
+					l := newShardLog(w)
+					members := l.some(n, 2)
+					time.Sleep(time.Minute)
+					kept := backupOf(w.T, w.redis)
+					if since == "moves" {
+						members = append(members, l.member(shards.Count(n), shardDrain))
+						l.untilEven(n, members...)
+					} else {
+						for _, m := range members {
+							m.leave()
+						}
+						time.Sleep(10 * time.Second)
+						members = nil
+					}
+					now := backupOf(w.T, w.redis)
+					now[key+suffix] = kept[key+suffix]
+					now.restore(w.T, w.redis)
+					if members == nil {
+						members = []*shardMember{l.member(shards.Count(n), shardDrain), l.member(shards.Count(n), shardDrain)}
+					}
+					time.Sleep(5 * time.Second)
+					for until := time.Now().Add(40 * time.Second); time.Now().Before(until); time.Sleep(250 * time.Millisecond) {
+						require.Empty(w, l.ownedTwice())
+					}
+					require.True(w, even(n, members...), "%d owned", l.owned())
+				})
+			})
+		}
+	}
+}
+
 // If the clock of the server that takes over is behind as well, members know of greater tokens than its time is. They take what it grants
 // all the same, since the group's time continues from what they know.
 func TestServerThatLostWritesAndTimeGrantsWhatMembersTake(t *testing.T) {

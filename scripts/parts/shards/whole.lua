@@ -2,15 +2,22 @@
 -- include shards/index
 -- include shards/member
 -- shards/whole
--- Whether all keys of a group are there, which each call compares with what the last one left.
--- Ends and loads are made again of the members. Without another key the group is lost, and is made
--- anew by the next join: it grants nothing for two seconds, so that members of one that was lost
--- learn of it first, and many that start together all get shards.
+-- Whether all keys of a group are there, and none of an earlier time, which each call compares with
+-- what the last one left. Ends and loads are made again of the members. Without another key, or if
+-- group, index and rows do not have the same newest change, the group is lost, and is made anew by
+-- the next join: it grants nothing for two seconds, so that members of one that was lost learn of it
+-- first, and many that start together all get shards.
 --
--- uses     agreed_set, count_of, decimal, digits, donors, ends, fields, find, group, index, is_group, members, next_version, now_us, proven, rank, read_member, rows, server_us, set_stored, state, stored, takers
--- defines  bound_ends, drop_group, each_member, is_lost, key_count, make_group, mend
+-- uses     agreed_set, count_of, decimal, digits, donors, ends, fields, find, find_last, group, index, is_group, members, next_version, now_us, proven, rank, read_member, rows, server_us, set_stored, state, stored, takers
+-- defines  bound_ends, drop_group, each_member, is_lost, is_mixed, key_count, make_group, mend, newest
 local function key_count()
   return redis.call('EXISTS', members, ends, donors, takers, proven, rows, index)
+end
+-- The version of the newest row, as the index has it; 0 if the rows do not.
+local function newest()
+  local version, shard = string.match(find_last('v', 1)[1] or '', '^v:(%d+):(.*)$')
+  local text = version and redis.call('HGET', rows, shard)
+  return text and string.find(text, version, 1, true) and tonumber(version) or 0
 end
 local function is_lost()
   local has_members, has_rows = redis.call('EXISTS', members), redis.call('EXISTS', rows)
@@ -57,11 +64,12 @@ local function bound_ends()
     redis.call('ZADD', ends, 'XX', 'GT', decimal(-last), number) -- over, or ended by force
   end)
 end
-if is_group and (key_count() ~= state.keys or server_us < state.server) then
+local is_mixed = is_group and newest() ~= state.newest
+if is_group and (is_mixed or key_count() ~= state.keys or server_us < state.server) then
   -- It takes no memory: what follows is not refused if memory is full.
   redis.call('PEXPIRE', group, GROUP_TTL_MS)
   local is_set_back = server_us < state.server
-  if key_count() ~= state.keys and is_lost() then
+  if is_mixed or key_count() ~= state.keys and is_lost() then
     drop_group()
   elseif key_count() ~= state.keys then
     mend()

@@ -7,7 +7,7 @@
 -- What each call does at its end, 16 shards at the most: shards of the dead, drains that took too
 -- long, names that left, free shards, uneven loads. Then it writes, and publishes.
 --
--- uses     balance, budget, channel, concerned, find, grant_free, index, now_us, read_member, read_row, reap, release_shard, replace_set, rows, save, state, verb
+-- uses     balance, budget, channel, concerned, find, grant_free, index, is_changed, now_us, read_member, read_row, reap, release_shard, replace_set, rows, save, state, verb
 -- defines  end_drains, finish, forget_names, is_unfinished, work
 
 -- Drains that took longer than the limit end without their owner. The limit counts from when the
@@ -34,7 +34,7 @@ local function forget_names()
     elseif first then
       redis.call('ZREM', index, first, 'v:' .. version .. ':' .. shard)
       redis.call('HDEL', rows, shard)
-      state.began = math.max(state.began, tonumber(version))
+      state.began, is_changed = math.max(state.began, tonumber(version)), true
       budget = budget - 1
     end
     state.gone = first and state.gone - 1 or 0
