@@ -30,7 +30,8 @@
 //
 //   - That the right ids come: any n different ids complete a round.
 //   - Counts that the server lost in a failover. The round then stays incomplete; send all ids again.
-//     If the start was lost, calls return ErrRoundLost.
+//     If the start was lost, calls return ErrRoundLost, until more than 32 other rounds have followed:
+//     then the round counts as open.
 //   - How a round ended that more than 32 others have followed: if it was reset, calls for it, and
 //     for all rounds before it, return ErrRoundLost.
 //   - Secrecy of ids: signalbox.WithHashedNames does not hide them.

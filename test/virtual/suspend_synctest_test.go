@@ -176,7 +176,7 @@ func TestAShortSleepIsMadeUpForAtOnce(t *testing.T) { //nolint:paralleltest // s
 // P1, P3: a host that was suspended within a turn, for less than its hold has left, begins no further use in that turn, nor of an idle hold:
 // the server may have lost the hold long ago, though the monotonic clock says that it has just replied.
 func TestASuspendedHostEndsItsTurn(t *testing.T) { //nolint:paralleltest // sets the clock of the process
-	for _, kept := range []bool{false, true} { //nolint:paralleltest // sets the clock of the process
+	for _, kept := range []bool{false, true} {
 		bubbleOfUsers(t, func(f *fixture) {
 			defer clock.Skew(0)
 			mu := reentrant.New(f.user().Session, "a")
