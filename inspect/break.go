@@ -130,7 +130,7 @@ func breakRedlockPart(ctx context.Context, s *session.Session, name string) erro
 		Layout: layout.Native(), Key: set.Holder, CompatibleKinds: "q",
 		Call: func(hold, channel string) wire.Call {
 			return wire.Call{
-				Script: scripts.HolderForce, Keys: []string{set.Holder}, Args: []string{hold, s.PublishCommand(), set.Unlocked, channel, floor(s)},
+				Script: scripts.HolderForce, Keys: []string{set.Holder}, Args: []string{hold, s.PublishCommand(), set.Unlocked(), channel, floor(s)},
 			}
 		},
 	})

@@ -29,13 +29,13 @@ func breakListedPermits(ctx context.Context, s *session.Session, name string) er
 	if err != nil {
 		return err
 	}
-	keys := l.Semaphore.Keys(set, nil)
+	keys := l.Semaphore.Keys(l.Semaphore.Names(set))
 	ids, err := holdsOf(ctx, s, session.ListCall(l.Semaphore.List, keys.Holder, "", 0, maxOfName))
 	if err != nil {
 		return err
 	}
 	if len(ids) == 0 {
-		return requireIDs(ctx, s, session.ListCall(l.PlainSemaphore.List, l.PlainSemaphore.Keys(set, nil).Holder, "", 0, maxOfName))
+		return requireIDs(ctx, s, session.ListCall(l.PlainSemaphore.List, l.PlainSemaphore.Names(set).Holder, "", 0, maxOfName))
 	}
 	if slices.ContainsFunc(ids, func(id string) bool { return len(id) != l.Semaphore.HoldSize }) {
 		return session.WrongKind("?") // before any permit is ended

@@ -84,7 +84,7 @@ func (o *Once) At(tick time.Time) *Once {
 	tick = tick.UTC()
 	at := New(o.session, o.key+"@"+tick.Format(time.RFC3339Nano), o.options...)
 	if year := tick.Year(); tick.IsZero() || year < 1 || year > 9999 {
-		at.base.Err = fmt.Errorf("%w: the time of a tick is zero, or not of the years 1 to 9999", errs.ErrBadOption)
+		at.base.Fail(fmt.Errorf("%w: the time of a tick is zero, or not of the years 1 to 9999", errs.ErrBadOption))
 	}
 	return at
 }

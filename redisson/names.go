@@ -25,11 +25,11 @@ func makeNames(in names.NamingOptions, name string) (names.Set, error) {
 	if err := names.Check(name); err != nil {
 		return names.Set{}, err
 	}
-	set := names.Set{Holder: name, Unlocked: prefixed(channelPrefix, name)}
-	if in.Clustered && names.Tag(set.Holder) != names.Tag(set.Unlocked) {
+	channel := prefixed(channelPrefix, name)
+	if in.Clustered && names.Tag(name) != names.Tag(channel) {
 		return names.Set{}, fmt.Errorf("%q and its channel stand in two slots of the cluster: its braces must be a hash tag, or there must be none", name)
 	}
-	return set, nil
+	return names.NewSet(name, channel), nil
 }
 
 // latchChannel is the channel of a count-down latch. Braces are added whatever the name has: one that has a hash tag is

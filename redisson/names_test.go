@@ -21,7 +21,7 @@ func TestKeyIsTheName(t *testing.T) {
 	} {
 		set, err := makeNames(names.NamingOptions{Prefix: "sb:"}, name)
 		require.NoError(t, err)
-		require.Equal(t, names.Set{Holder: name, Unlocked: channel}, set)
+		require.Equal(t, names.NewSet(name, channel), set)
 	}
 }
 
@@ -64,7 +64,7 @@ func FuzzNamesNeverMeet(f *testing.F) {
 			return
 		}
 		require.Equal(t, a == b, setOfA.Holder == setOfB.Holder)
-		require.Equal(t, names.Tag(setOfA.Holder), names.Tag(setOfA.Unlocked), "one slot")
+		require.Equal(t, names.Tag(setOfA.Holder), names.Tag(setOfA.More), "one slot")
 	})
 }
 
@@ -74,6 +74,6 @@ func TestChannelMayBeSharedByTwoNames(t *testing.T) {
 	require.NoError(t, err)
 	braced, err := makeNames(names.NamingOptions{}, "{a}")
 	require.NoError(t, err)
-	require.Equal(t, a.Unlocked, braced.Unlocked)
+	require.Equal(t, a.More, braced.More)
 	require.NotEqual(t, a.Holder, braced.Holder)
 }

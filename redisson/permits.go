@@ -27,9 +27,11 @@ func semaphore(registry, timeouts string) *layout.Semaphore {
 	return &layout.Semaphore{
 		Kind: layout.Kind{
 			RegistryName: registry,
-			Keys: func(n names.Set, buffer []string) layout.Keys {
-				holder := suffixed(n.Holder, timeouts)
-				return layout.Keys{Holder: holder, All: append(buffer, n.Holder, holder), Channel: prefixed("redisson_sc", n.Holder)}
+			NamesOf: func(n names.Set) names.Set {
+				return names.Set{Holder: suffixed(n.Holder, timeouts), More: n.Holder, Slot: n.Slot}
+			},
+			Keys: func(n names.Set) layout.Keys {
+				return layout.Keys{Holder: n.Holder, All: []string{n.More, n.Holder}, Channel: prefixed("redisson_sc", n.More)}
 			},
 			Renew: permitRenewScript,
 			Retry: &layout.Retry{Acquire: permitAcquireScript, Release: permitReleaseScript, NewHold: newPermits},

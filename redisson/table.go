@@ -73,8 +73,8 @@ func reentrantLock(registry string) *layout.Exclusive {
 	return &layout.Exclusive{
 		Kind: layout.Kind{
 			RegistryName: registry,
-			Keys: func(n names.Set, buffer []string) layout.Keys {
-				return layout.Keys{Holder: n.Holder, All: append(buffer, n.Holder), Channel: n.Unlocked}
+			Keys: func(n names.Set) layout.Keys {
+				return layout.Keys{Holder: n.Holder, All: []string{n.Holder}, Channel: n.More}
 			},
 			Renew: renewScript,
 			Retry: &layout.Retry{
@@ -90,8 +90,8 @@ func reentrantLock(registry string) *layout.Exclusive {
 // one for each holder. So each goroutine acquires the lock at the server.
 func fencedLock(registry string) *layout.Exclusive {
 	l := reentrantLock(registry)
-	l.Keys = func(n names.Set, buffer []string) layout.Keys {
-		return layout.Keys{Holder: n.Holder, All: append(buffer, n.Holder, tokenKey(n.Holder)), Channel: n.Unlocked}
+	l.Keys = func(n names.Set) layout.Keys {
+		return layout.Keys{Holder: n.Holder, All: []string{n.Holder, tokenKey(n.Holder)}, Channel: n.More}
 	}
 	l.Retry.Acquire, l.Retry.HandsOver = fenceScript, false
 	return l
@@ -101,9 +101,9 @@ func fairLock(registry string, wait time.Duration) *layout.Exclusive {
 	return &layout.Exclusive{
 		Kind: layout.Kind{
 			RegistryName: registry,
-			Keys: func(n names.Set, buffer []string) layout.Keys {
+			Keys: func(n names.Set) layout.Keys {
 				queue, deadlines := prefixed("redisson_lock_queue", n.Holder), prefixed("redisson_lock_timeout", n.Holder)
-				return layout.Keys{Holder: n.Holder, All: append(buffer, n.Holder, queue, deadlines), Channel: n.Unlocked + ":"}
+				return layout.Keys{Holder: n.Holder, All: []string{n.Holder, queue, deadlines}, Channel: n.More + ":"}
 			},
 			Renew: renewScript,
 			Retry: &layout.Retry{
@@ -121,8 +121,8 @@ func rwLock(registry string) *layout.RWLock {
 	return &layout.RWLock{
 		Kind: layout.Kind{
 			RegistryName: registry,
-			Keys: func(n names.Set, buffer []string) layout.Keys {
-				return layout.Keys{Holder: n.Holder, All: append(buffer, n.Holder), Channel: prefixed("redisson_rwlock", n.Holder)}
+			Keys: func(n names.Set) layout.Keys {
+				return layout.Keys{Holder: n.Holder, All: []string{n.Holder}, Channel: prefixed("redisson_rwlock", n.Holder)}
 			},
 			Renew: rwRenewScript,
 			Retry: &layout.Retry{

@@ -165,7 +165,7 @@ func (l *Lock) force(ctx context.Context) error {
 				return wire.Call{
 					Script: scripts.HolderForce,
 					Keys:   l.keys[:1],
-					Args:   []string{hold, m.PublishCommand(), l.base.Names.Unlocked, channel, l.base.Floor},
+					Args:   []string{hold, m.PublishCommand(), l.base.Names.Unlocked(), channel, l.base.Floor},
 				}
 			},
 		})}

@@ -44,21 +44,24 @@ func New(sessions []*signalbox.Session, name string, options ...signalbox.LockOp
 		l.members[i] = (*session.Handle)(s).Session()
 	}
 	if err := checkMembers(l.members); err != nil {
-		l.base.Name, l.base.Err = displayName(l.members, name), err
+		l.base.Name = displayName(l.members, name)
+		l.base.Fail(err)
 		return l
 	}
 	l.base = acquire.Make(sessions[0], name, session.Redlock, options)
 	l.base.Name = displayName(l.members, name)
 	longest, err := greatestLease(l.base.Terms, l.base.Quorum)
-	if l.base.Err = errs.Join(l.base.Err, err); l.base.Err == nil {
-		l.base.Err = l.checkName(name)
+	if err = errs.Join(l.base.Err, err); err == nil {
+		err = l.checkName(name)
 	}
-	if l.base.Err == nil {
-		l.group = groupOf(l.members)
-		l.keys = []string{l.base.Names.Holder, names.Epoch(l.base.Session.Settings.Prefix), l.base.Names.Fence()}
-		l.lifeMS = wire.Milliseconds(l.base.Terms.First())
-		l.greatestUS = strconv.FormatInt(longest.Microseconds(), 10)
+	if err != nil {
+		l.base.Fail(err)
+		return l
 	}
+	l.group = groupOf(l.members)
+	l.keys = []string{l.base.Names.Holder, names.Epoch(l.base.Session.Settings.Prefix), l.base.Names.Fence()}
+	l.lifeMS = wire.Milliseconds(l.base.Terms.First())
+	l.greatestUS = strconv.FormatInt(longest.Microseconds(), 10)
 	return l
 }
 

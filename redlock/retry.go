@@ -170,7 +170,7 @@ func (t *retryTicket) awaitMessages(ctx context.Context) error {
 		if t.waits[i] == nil {
 			m := t.lock.members[i]
 			t.waits[i] = m.Dispatch.Wait(dispatch.Target{
-				Channel: t.lock.base.Names.Unlocked, Key: t.lock.keys[0], Poll: scripts.RedlockPoll, WaiterID: m.ID(),
+				Channel: t.lock.base.Names.Unlocked(), Key: t.lock.keys[0], Poll: scripts.RedlockPoll, WaiterID: m.ID(),
 			})
 		}
 		t.waits[i].FoundHeld(v.left)

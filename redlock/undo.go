@@ -132,7 +132,7 @@ func (b *ballot) releaseCall(i int) wire.Call {
 	return wire.Call{
 		Script: scripts.RedlockRelease,
 		Keys:   l.keys[:1],
-		Args:   []string{b.hold(i), floor, m.PublishCommand(), l.base.Names.Unlocked, l.base.Floor},
+		Args:   []string{b.hold(i), floor, m.PublishCommand(), l.base.Names.Unlocked(), l.base.Floor},
 	}
 }
 

@@ -36,8 +36,8 @@ func (l *Lock) write(ctx context.Context, take acquirerCall) (hold.Lease, error)
 	if carried || err != nil {
 		return lease, err
 	}
-	call := l.base.BeginCall(ctx)
-	lease, err = take(&l.writeAcquirer, ctx)
+	call := l.writer.BeginCall(ctx)
+	lease, err = take(&l.writer, ctx)
 	return lease.Observe(call, err)
 }
 
@@ -46,8 +46,8 @@ func (l *Lock) read(ctx context.Context, take acquirerCall) (hold.Lease, error) 
 	if carried || err != nil {
 		return lease, err
 	}
-	call := l.base.BeginSharedCall(ctx)
-	lease, err = take(&l.readAcquirer, ctx)
+	call := l.writer.BeginSharedCall(ctx)
+	lease, err = take(&l.reader, ctx)
 	return lease.Observe(call, err)
 }
 
@@ -56,11 +56,11 @@ func (l *Lock) enterToWrite(ctx context.Context) (lease hold.Lease, carried bool
 	if err = l.root().CheckArgs(); err != nil {
 		return hold.Lease{}, false, err
 	}
-	lease, carried, err = l.base.Enter(ctx, &l.registry.writers)
+	lease, carried, err = l.writer.Enter(ctx, &l.registry.writers)
 	if carried || err != nil {
 		return lease, carried, err
 	}
-	if _, carried = hold.Carried(ctx, &l.registry.readers, l.base.Names.Holder); carried {
+	if _, carried = hold.Carried(ctx, &l.registry.readers, l.writer.Names.Holder); carried {
 		return hold.Lease{}, true, errs.ErrUpgrade
 	}
 	return hold.Lease{}, false, nil
@@ -72,11 +72,11 @@ func (l *Lock) enterToRead(ctx context.Context) (lease hold.Lease, carried bool,
 	if err = l.root().CheckArgs(); err != nil {
 		return hold.Lease{}, false, err
 	}
-	lease, carried, err = l.base.Enter(ctx, &l.registry.writers)
+	lease, carried, err = l.writer.Enter(ctx, &l.registry.writers)
 	if carried || err != nil {
 		return lease, carried, err
 	}
-	return l.base.Enter(ctx, &l.registry.readers)
+	return l.writer.Enter(ctx, &l.registry.readers)
 }
 
 // shareKey returns the terms by which readers share a hold. It is zero if the time of each reader counts from its own beginning, or

@@ -37,9 +37,9 @@ func (l *Lock) downgrade(ctx context.Context, lease hold.Lease) error {
 	if err := l.root().Ready(ctx); err != nil {
 		return err
 	}
-	term, isOurs := lease.TermFor(&l.registry.writers, l.base.Names.Holder)
+	term, isOurs := lease.TermFor(&l.registry.writers, l.writer.Names.Holder)
 	if !isOurs {
-		term, isOurs = lease.TermFor(&l.registry.readers, l.base.Names.Holder)
+		term, isOurs = lease.TermFor(&l.registry.readers, l.writer.Names.Holder)
 	}
 	if !isOurs {
 		return fmt.Errorf("%w: the lease is not one of this lock", errs.ErrNotHeld)
@@ -49,11 +49,11 @@ func (l *Lock) downgrade(ctx context.Context, lease hold.Lease) error {
 	}
 	// It writes no more from here on: readers may enter before the reply arrives.
 	lease.SetScope(&l.registry.readers)
-	s, keys := l.base.Session, l.readAcquirer.Keys
+	s, keys := l.writer.Session, l.registry.KeysOf(l.reader.Names)
 	call := wire.Call{
 		Script: l.table.Downgrade,
 		Keys:   keys.All,
-		Args:   []string{term.Config().Hold, s.ID(), s.PublishCommandsIn(l.base.Layout), keys.Channel, l.base.Floor},
+		Args:   []string{term.Config().Hold, s.ID(), s.PublishCommandsIn(l.writer.Layout), keys.Channel, l.writer.Floor},
 	}
 	reply, err := s.Runner.Run(ctx, call)
 	if err != nil {
@@ -79,7 +79,7 @@ type confirmation struct {
 func (l *Lock) confirm(call wire.Call, term *renewal.Term) {
 	c := &confirmation{lock: l, call: call, term: term}
 	c.timer.Init(c)
-	l.base.Session.Timers.Schedule(&c.timer, term.Config().Life/3)
+	l.writer.Session.Timers.Schedule(&c.timer, term.Config().Life/3)
 }
 
 // Fire implements timers.Firer.
@@ -92,7 +92,7 @@ func (c *confirmation) Fire() {
 // downgradeLater repeats a call of unknown outcome until it has a reply, because readers wait for it. It
 // may arrive after the release: then the hold that it names is gone.
 func (l *Lock) downgradeLater(call wire.Call, term *renewal.Term) {
-	l.base.Session.Undoer.Start(&session.Undo{
+	l.writer.Session.Undoer.Start(&session.Undo{
 		Call: call, Until: clock.Now().Add(term.Config().Life),
 		OnReply: func(reply wire.Reply) time.Duration {
 			l.downgraded(reply, term)
@@ -107,5 +107,5 @@ func (l *Lock) downgraded(reply wire.Reply, term *renewal.Term) {
 		term.Gone()
 		return
 	}
-	l.registry.ReadGrants(l.readAcquirer.Keys.Holder, reply)
+	l.registry.ReadGrants(l.reader.Names.Holder, reply)
 }

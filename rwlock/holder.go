@@ -54,10 +54,10 @@ func (l *Lock) eachHold(ctx context.Context, yield func(listedHold) bool) error 
 	if err := l.root().CheckArgs(); err != nil {
 		return err
 	}
-	return l.base.EachHold(ctx, l.table.List, l.base.Names.Holder, kindMember, func(reply wire.Reply, i int) bool {
+	return l.writer.EachHold(ctx, l.table.List, l.writer.Names.Holder, kindMember, func(reply wire.Reply, i int) bool {
 		name := reply.Text(i)
 		h := signalbox.Holder{
-			Kind: kind, Session: l.base.Layout.Session(name), Label: l.table.LabelOf(name),
+			Kind: kind, Session: l.writer.Layout.Session(name), Label: l.table.LabelOf(name),
 			Until: reply.Stamp(i + 1).Time(), Shared: reply.Text(1) != writing,
 		}
 		if floor := wire.ParseStamp(reply.Text(0)); floor != 0 && !h.Shared {
@@ -112,12 +112,13 @@ func (l *Lock) forceHolds(ctx context.Context, holds []listedHold) error {
 	for _, h := range holds {
 		text.WriteString(h.holder.Session + "\n" + h.name + "\n")
 	}
-	s := l.base.Session
-	s.HandshakeInCluster(ctx, l.readAcquirer.Keys.Holder)
+	s := l.writer.Session
+	s.HandshakeInCluster(ctx, l.reader.Names.Holder)
+	keys := l.registry.KeysOf(l.reader.Names)
 	call := wire.Call{
 		Script: l.table.Force,
-		Keys:   l.readAcquirer.Keys.All,
-		Args:   []string{s.PublishCommandsIn(l.base.Layout), l.readAcquirer.Keys.Channel, names.Session(s.Settings.Prefix, ""), text.String(), l.base.Floor},
+		Keys:   keys.All,
+		Args:   []string{s.PublishCommandsIn(l.writer.Layout), keys.Channel, names.Session(s.Settings.Prefix, ""), text.String(), l.writer.Floor},
 	}
 	_, err := s.Runner.Run(ctx, call)
 	if err != nil && wire.Judge(err) == wire.Unknown && ctx.Err() == nil {
@@ -126,6 +127,6 @@ func (l *Lock) forceHolds(ctx context.Context, holds []listedHold) error {
 	if err != nil {
 		return acquire.CutShort(ctx, err)
 	}
-	l.base.Session.Recheck(l.base.Names.Holder) // as the message would, also without a listener
+	l.writer.Session.Recheck(l.writer.Names.Holder) // as the message would, also without a listener
 	return nil
 }

@@ -18,50 +18,46 @@ import (
 // lease. Locks of one name in one session are the same lock. It is safe for concurrent use. New
 // makes one; the zero Lock is of no use.
 type Lock struct {
-	base                        acquire.Base
-	table                       *layout.RWLock
-	registry                    *rwRegistry
-	readAcquirer, writeAcquirer acquire.Acquirer
-	keyBuf                      [4]string // the memory of the keys in the acquirers
+	writer, reader acquire.Acquirer
+	table          *layout.RWLock
+	registry       *rwRegistry
 }
 
 // New returns the lock name of the session. It sends nothing and never fails: if the name or an option
 // is not valid, every call returns the error, and so does Check.
 func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Lock {
-	l := &Lock{base: acquire.MakeIn(s, name, session.RWLock, options, func(l *layout.Layout) bool { return l.RWLock != nil })}
-	if l.base.Err != nil {
+	l := new(Lock)
+	l.writer.Base = acquire.MakeIn(s, name, session.RWLock, options, func(l *layout.Layout) bool { return l.RWLock != nil })
+	if l.writer.Err != nil {
 		return l
 	}
-	l.table = l.base.Layout.RWLock
-	l.registry = registryOf(l.base.Session, l.base.Layout)
-	of := l.registry.requests
+	l.table = l.writer.Layout.RWLock
+	l.registry = registryOf(l.writer.Session, l.writer.Layout)
+	of := &l.registry.shared
 	if len(options) > 0 {
-		of = newRequests(l.table, l.base.Resolved)
+		of = l.registry.newShared(l.table, l.writer.Resolved)
 	}
-	l.writeAcquirer = acquire.Acquirer{
-		Manager: &l.registry.Manager, Scope: &l.registry.writers, Base: &l.base, Keys: acquire.KeysOf(&l.base, &l.table.Kind, l.keyBuf[:0]),
-		Request: of.write,
-	}
-	l.readAcquirer = l.writeAcquirer
-	l.readAcquirer.Scope, l.readAcquirer.Request = &l.registry.readers, of.read
+	l.writer.Names = l.table.Names(l.writer.Names)
+	l.reader = acquire.Acquirer{Base: l.writer.Base, Shared: &of.reader}
+	l.writer.Shared = &of.writer
 	return l
 }
 
-// requests are those of a lock with certain settings.
-type requests struct{ write, read *queue.Request }
+// shared has what locks with certain options share.
+type shared struct{ writer, reader acquire.Shared }
 
-func newRequests(table *layout.RWLock, s *session.Resolved) requests {
+func (r *rwRegistry) newShared(table *layout.RWLock, s *session.Resolved) *shared {
 	life := s.Terms.First()
-	return requests{
-		write: &queue.Request{
+	return &shared{
+		writer: acquire.Shared{Manager: &r.Manager, Scope: &r.writers, Request: &queue.Request{
 			Life: life, FloorTTL: s.Floor, Args: []string{"w"},
 			// A writer requests the lock also while its session writes: the lock may be taken by force, or the writer downgraded.
 			ShareKey: acquire.ShareKeyFor(&table.Kind, local.ShareKey{}, local.ShareKey{Policy: local.Own}),
-		},
-		read: &queue.Request{
+		}},
+		reader: acquire.Shared{Manager: &r.Manager, Scope: &r.readers, Request: &queue.Request{
 			Life: life, FloorTTL: s.Floor, Args: []string{"r"}, Concurrent: true,
 			ShareKey: acquire.ShareKeyFor(&table.Kind, shareKey(s), local.ShareKey{Policy: local.Own, Concurrent: true}),
-		},
+		}},
 	}
 }
 
@@ -153,7 +149,7 @@ func (l *Lock) root() *acquire.Base {
 	if l == nil {
 		return new(acquire.Base)
 	}
-	return &l.base
+	return &l.writer.Base
 }
 
 // Place returns the position of the lock, for writing, in the order of all locks; see package multilock.
@@ -186,7 +182,7 @@ type rwRegistry struct {
 	acquire.Manager
 
 	readers, writers hold.Scope
-	requests         requests // the requests of locks without options of their own
+	shared           shared // of locks without options of their own
 }
 
 func registryOf(s *session.Session, l *layout.Layout) *rwRegistry {
@@ -194,8 +190,8 @@ func registryOf(s *session.Session, l *layout.Layout) *rwRegistry {
 		r := &rwRegistry{
 			Manager: acquire.NewManager(s, l, &l.RWLock.Kind, nil),
 			readers: hold.Scope{Kind: kind}, writers: hold.Scope{Kind: kind},
-			requests: newRequests(l.RWLock, s.Defaults[session.RWLock]),
 		}
+		r.shared = *r.newShared(l.RWLock, s.Defaults[session.RWLock])
 		r.Share = l.RWLock.Share
 		return r
 	})

@@ -118,7 +118,7 @@ func TestVectorsOfNames(t *testing.T) {
 		require.Equal(t, n.Hashed, names.Hash(name))
 		set, err := names.Native(names.NamingOptions{Prefix: n.Prefix}, name)
 		require.NoError(t, err)
-		require.Equal(t, []string{n.Holder, n.Queue, n.Heartbeats}, set.AppendQueueKeys(nil))
+		require.Equal(t, []string{n.Holder, n.Queue, n.Heartbeats}, set.AppendKeys(nil))
 		require.Equal(t, n.Grants, names.Grants(n.Prefix)+id)
 		require.Equal(t, n.GrantsInACluster, set.Grants()+id)
 		require.Equal(t, n.SessionChannel, names.Session(n.Prefix, id))

@@ -32,7 +32,7 @@ func (s *Semaphore) available(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if s.base.Exact && capacity != int64(s.capacity) {
+	if s.single.Exact && capacity != int64(s.capacity) {
 		return 0, inexact(capacity)
 	}
 	return int(max(capacity-used, 0)), nil
@@ -40,7 +40,7 @@ func (s *Semaphore) available(ctx context.Context) (int, error) {
 
 // usage asks the server for the capacity, and for how many permits are held.
 func (s *Semaphore) usage(ctx context.Context) (capacity, used int64, err error) {
-	reply, err := s.base.Session.Runner.Run(ctx, wire.Call{Script: s.table.Available, Keys: s.keys.All[:s.table.AvailableKeys]})
+	reply, err := s.single.Session.Runner.Run(ctx, wire.Call{Script: s.table.Available, Keys: s.registry.KeysOf(s.single.Names).All[:s.table.AvailableKeys]})
 	if err != nil {
 		return 0, 0, err
 	}
@@ -78,7 +78,7 @@ func (s *Semaphore) setCapacity(ctx context.Context, n int) error {
 		err = fmt.Errorf("%w: nobody knows how many permits a plain semaphore has", errs.ErrBadOption)
 	}
 	if err == nil {
-		err = s.base.Session.Handshake(ctx, s.keys.Holder)
+		err = s.single.Session.Handshake(ctx, s.single.Names.Holder)
 	}
 	if err != nil {
 		return err
@@ -92,13 +92,13 @@ func (s *Semaphore) setCapacity(ctx context.Context, n int) error {
 }
 
 func (s *Semaphore) resize(ctx context.Context, n int) error {
-	of := s.base.Session
+	of, keys := s.single.Session, s.registry.KeysOf(s.single.Names)
 	reply, err := of.Runner.Run(ctx, wire.Call{
 		Script: s.table.Resize,
-		Keys:   s.keys.All,
+		Keys:   keys.All,
 		Args: []string{
-			strconv.Itoa(n), of.NotAfter(s.keys.Slot, clock.Now(), session.MaxPatience).Text(), of.PublishCommandsIn(s.base.Layout), s.keys.Channel,
-			s.base.Floor,
+			strconv.Itoa(n), of.NotAfter(s.single.Names.Slot, clock.Now(), session.MaxPatience).Text(), of.PublishCommandsIn(s.single.Layout), keys.Channel,
+			s.single.Floor,
 		},
 	})
 	if err != nil {
@@ -106,7 +106,7 @@ func (s *Semaphore) resize(ctx context.Context, n int) error {
 	}
 	switch reply.Code() {
 	case wire.Late:
-		of.Clock.Observe(s.keys.Slot, reply.Stamp(1), clock.Now())
+		of.Clock.Observe(s.single.Names.Slot, reply.Stamp(1), clock.Now())
 		return errLate
 	case wire.Foreign:
 		return session.WrongKind(reply.Text(1))

@@ -11,8 +11,8 @@ import (
 // Waits reports whether a goroutine of the session waits for one permit, with a ticket or behind another goroutine's.
 func (s *Semaphore) Waits() bool {
 	queues := s.registry.LocalQueues
-	q := queues.Use(s.keys.Holder)
-	defer q.Done(s.keys.Holder)
+	q := queues.Use(s.single.Names.Holder)
+	defer q.Done(s.single.Names.Holder)
 	return q.HandOver(clock.Now(), s.shareKey(1), refusingUnlockedHold{}) == local.Refused
 }
 

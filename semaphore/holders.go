@@ -33,7 +33,7 @@ func (s *Semaphore) Holders(ctx context.Context) iter.Seq2[Holder, error] {
 	return func(yield func(Holder, error) bool) {
 		err := s.root().CheckArgs()
 		if err == nil {
-			err = s.base.EachHold(ctx, s.table.List, s.keys.Holder, kindMember, func(reply wire.Reply, i int) bool {
+			err = s.single.EachHold(ctx, s.table.List, s.single.Names.Holder, kindMember, func(reply wire.Reply, i int) bool {
 				return yield(s.holderOf(reply.Text(i), reply.Stamp(i+1)), nil)
 			})
 		}
@@ -46,7 +46,7 @@ func (s *Semaphore) Holders(ctx context.Context) iter.Seq2[Holder, error] {
 // holderOf returns the holder with the hold of that name.
 func (s *Semaphore) holderOf(name string, until wire.Stamp) Holder {
 	var h Holder
-	h.Permits, h.Label, h.Session = s.table.ParseHold(s.base.Session.ID(), name)
+	h.Permits, h.Label, h.Session = s.table.ParseHold(s.single.Session.ID(), name)
 	if until > 0 {
 		h.Until = until.Time()
 	}

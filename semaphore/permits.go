@@ -57,7 +57,7 @@ func (p Permits) enter(ctx context.Context) (lease hold.Lease, carried bool, err
 	if err = s.root().CheckContext(ctx); err != nil {
 		return hold.Lease{}, true, err
 	}
-	outer, carried := hold.Carried(ctx, &s.registry.scope, s.keys.Holder)
+	outer, carried := hold.Carried(ctx, &s.registry.scope, s.single.Names.Holder)
 	if !carried {
 		return hold.Lease{}, false, nil
 	}

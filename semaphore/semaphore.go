@@ -28,13 +28,10 @@ const MaxPermits = 1<<31 - 1
 // Semaphores of one name in one session are the same. It is safe for concurrent use. New makes one; the zero
 // Semaphore is of no use.
 type Semaphore struct {
-	base     acquire.Base
+	single   acquire.Acquirer // acquires one permit, as most calls do
 	table    *layout.Semaphore
 	registry *permitRegistry
-	keys     queue.LockKeys
-	keyBuf   [3]string // the memory of the keys
 	capacity int
-	single   acquire.Acquirer // acquires one permit, as most calls do
 }
 
 // ExactCapacity makes the calls that ask for permits return ErrCapacity if the server has another
@@ -61,17 +58,20 @@ func Plain() signalbox.LockOption {
 // New sends nothing and never fails: if a name, a capacity or an option is not valid, every call
 // returns the error, and so does Check.
 func New(s *signalbox.Session, name string, capacity int, options ...signalbox.LockOption) *Semaphore {
-	sem := &Semaphore{base: acquire.MakeIn(s, name, session.Semaphore, options, has), capacity: capacity}
-	sem.base.Err = errs.Join(sem.base.Err, checkCapacity(capacity))
-	if sem.base.Err != nil {
+	sem := &Semaphore{capacity: capacity}
+	base := &sem.single.Base
+	*base = acquire.MakeIn(s, name, session.Semaphore, options, has)
+	err := errs.Join(base.Err, checkCapacity(capacity))
+	if err == nil {
+		sem.table, err = tableOf(base)
+	}
+	if err != nil {
+		base.Fail(err)
 		return sem
 	}
-	if sem.table, sem.base.Err = tableOf(&sem.base); sem.base.Err != nil {
-		return sem
-	}
-	sem.registry = registryOf(sem.base.Session, sem.base.Layout, sem.table)
-	sem.keys = acquire.KeysOf(&sem.base, &sem.table.Kind, sem.keyBuf[:0])
-	sem.single = sem.newAcquirer(sem.singleRequest(len(options) > 0))
+	base.Names = sem.table.Names(base.Names)
+	sem.registry = registryOf(base.Session, base.Layout, sem.table)
+	sem.single.Shared = sem.singleShared(len(options) > 0)
 	return sem
 }
 
@@ -159,7 +159,7 @@ func (s *Semaphore) root() *acquire.Base {
 	if s == nil {
 		return new(acquire.Base)
 	}
-	return &s.base
+	return &s.single.Base
 }
 
 func (s *Semaphore) acquire(ctx context.Context, n int) (hold.Lease, error) {
@@ -167,7 +167,7 @@ func (s *Semaphore) acquire(ctx context.Context, n int) (hold.Lease, error) {
 	if err != nil {
 		return hold.Lease{}, err
 	}
-	call := s.base.BeginCall(ctx)
+	call := s.single.BeginCall(ctx)
 	lease, err := acquirer.Acquire(ctx)
 	return lease.Observe(call, err)
 }
@@ -177,7 +177,7 @@ func (s *Semaphore) tryAcquire(ctx context.Context, n int) (hold.Lease, error) {
 	if err != nil {
 		return hold.Lease{}, err
 	}
-	call := s.base.BeginCall(ctx)
+	call := s.single.BeginCall(ctx)
 	lease, err := acquirer.TryAcquire(ctx)
 	if n > s.capacity && errors.Is(err, errs.ErrHeld) {
 		err = s.heldOrTooFew(ctx, n, err)
@@ -212,35 +212,38 @@ func (s *Semaphore) acquirerFor(ctx context.Context, n int) (*acquire.Acquirer, 
 	case n == 1:
 		return &s.single, nil
 	}
-	acquirer := s.newAcquirer(s.newRequest(n))
-	return &acquirer, nil
+	return s.newAcquirer(n), nil
 }
 
-func (s *Semaphore) newAcquirer(request *queue.Request) acquire.Acquirer {
-	return acquire.Acquirer{Manager: &s.registry.Manager, Scope: &s.registry.scope, Base: &s.base, Keys: s.keys, Request: request}
+func (s *Semaphore) newAcquirer(n int) *acquire.Acquirer {
+	return &acquire.Acquirer{Base: s.single.Base, Shared: s.newShared(n)}
 }
 
-// singleRequest returns the request for one permit. Semaphores without options of their own share the newest one of their capacity.
-func (s *Semaphore) singleRequest(hasOptions bool) *queue.Request { //nolint:revive // a fact, not a switch
+func (s *Semaphore) newShared(n int) *acquire.Shared {
+	return &acquire.Shared{Manager: &s.registry.Manager, Scope: &s.registry.scope, Request: s.newRequest(n)}
+}
+
+// singleShared returns what acquires one permit. Semaphores without options of their own share the newest one of their capacity.
+func (s *Semaphore) singleShared(hasOptions bool) *acquire.Shared { //nolint:revive // a fact, not a switch
 	if hasOptions {
-		return s.newRequest(1)
+		return s.newShared(1)
 	}
 	last := s.registry.single.Load()
 	if last == nil || last.capacity != s.capacity {
-		last = &singleRequest{s.capacity, s.newRequest(1)}
+		last = &singlePermit{s.capacity, s.newShared(1)}
 		s.registry.single.Store(last)
 	}
-	return last.request
+	return last.shared
 }
 
 // newRequest makes the request for n permits.
 func (s *Semaphore) newRequest(n int) *queue.Request {
 	weight, capacity, exact := fmt.Sprintf("%0*d", layout.WeightSize, n), strconv.Itoa(s.capacity), "0"
-	if s.base.Exact {
+	if s.single.Exact {
 		exact = "1"
 	}
 	return &queue.Request{
-		Life: s.base.Terms.First(), FloorTTL: s.base.Floor, Mode: weight, Concurrent: true,
+		Life: s.single.Terms.First(), FloorTTL: s.single.Floor, Mode: weight, Concurrent: true,
 		ShareKey: acquire.ShareKeyFor(&s.table.Kind, s.shareKey(n), local.ShareKey{Policy: local.Own, Concurrent: true}),
 		Args:     append([]string{capacity, exact}, s.table.Args...),
 	}
@@ -249,13 +252,13 @@ func (s *Semaphore) newRequest(n int) *queue.Request {
 // shareKey returns the terms by which requests for n permits share a ticket. It is zero if the time of the permits counts from the
 // grant, because such permits are not handed over.
 func (s *Semaphore) shareKey(n int) local.ShareKey {
-	terms := s.base.Terms
+	terms := s.single.Terms
 	if terms.Fixed || terms.MaxHold > 0 {
 		return local.ShareKey{}
 	}
-	key := local.ShareKey{Concurrent: true, Lease: terms.Lease, FirstLease: terms.First(), Replicas: s.base.Replicas.Small()}
+	key := local.ShareKey{Concurrent: true, Lease: terms.Lease, FirstLease: terms.First(), Replicas: s.single.Replicas.Small()}
 	key.Permits = int32(n) //nolint:gosec // at most MaxPermits
-	if s.base.Exact {
+	if s.single.Exact {
 		// If the server has another capacity, only an exact semaphore is refused.
 		key.Capacity = int32(s.capacity) //nolint:gosec // at most MaxPermits
 	}
@@ -271,13 +274,13 @@ type permitRegistry struct {
 
 	scope  hold.Scope
 	alias  string
-	single atomic.Pointer[singleRequest] // nil until a semaphore without options of its own was made
+	single atomic.Pointer[singlePermit] // nil until a semaphore without options of its own was made
 }
 
-// singleRequest is the request for one permit of the semaphores with a capacity, and without options of their own.
-type singleRequest struct {
+// singlePermit is what semaphores with a capacity, and without options of their own, share to acquire one permit.
+type singlePermit struct {
 	capacity int
-	request  *queue.Request
+	shared   *acquire.Shared
 }
 
 // Alias implements session.Aliased.

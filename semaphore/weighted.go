@@ -150,7 +150,7 @@ func (p permitLease) release(s *Semaphore) error {
 	if err == nil {
 		err = p.lease.Unlock()
 	}
-	return s.base.Explain("release", err)
+	return s.single.Explain("release", err)
 }
 
 // splitLease is a lease of which some permits are kept.
@@ -215,8 +215,7 @@ func (w *Weighted) pushLocked(p permitLease) {
 func (w *Weighted) split(d splitLease) error {
 	kept := permitLease{permits: d.kept, lost: d.lost}
 	if kept.lost == nil {
-		lock := w.sem.newAcquirer(w.sem.newRequest(int(d.kept)))
-		kept.lease, kept.lost = lock.Swap(d.lease, w.sem.table.Split)
+		kept.lease, kept.lost = w.sem.newAcquirer(int(d.kept)).Swap(d.lease, w.sem.table.Split)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -28,8 +28,8 @@ var table = layout.Layout{
 	Lock: &layout.Exclusive{
 		Kind: layout.Kind{
 			RegistryName: "reentrant, SET NX",
-			Keys: func(n names.Set, buffer []string) layout.Keys {
-				return layout.Keys{Holder: n.Holder, All: append(buffer, n.Holder), Channel: n.Unlocked}
+			Keys: func(n names.Set) layout.Keys {
+				return layout.Keys{Holder: n.Holder, All: []string{n.Holder}, Channel: n.More}
 			},
 			Renew: renewScript,
 			Retry: &layout.Retry{
@@ -51,11 +51,11 @@ func makeNames(in names.NamingOptions, name string) (names.Set, error) {
 	if err := names.Check(name); err != nil {
 		return names.Set{}, err
 	}
-	set := names.Set{Holder: name, Unlocked: in.Prefix + "{" + names.Tag(name) + "}:unlocked"}
-	if in.Clustered && names.Tag(set.Holder) != names.Tag(set.Unlocked) {
+	channel := in.Prefix + "{" + names.Tag(name) + "}:unlocked"
+	if in.Clustered && names.Tag(name) != names.Tag(channel) {
 		return names.Set{}, fmt.Errorf("the channel of %q would be in another slot of the cluster: its braces must be a hash tag, or there must be no braces", name)
 	}
-	return set, nil
+	return names.NewSet(name, channel), nil
 }
 
 // holdCharacters are those of a hold in the library's own layout.

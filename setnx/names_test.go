@@ -18,8 +18,8 @@ func TestNameIsUsedUnchanged(t *testing.T) {
 		set, err := makeNames(names.NamingOptions{Prefix: "p:", Clustered: true}, name)
 		require.NoError(t, err, name)
 		require.Equal(t, name, set.Holder)
-		require.Equal(t, channel, set.Unlocked)
-		require.Equal(t, names.Tag(name), names.Tag(set.Unlocked), "one slot")
+		require.Equal(t, channel, set.More)
+		require.Equal(t, names.Tag(name), names.Tag(set.More), "one slot")
 	}
 	for _, name := range []string{"a}b", "}{", "{}a"} {
 		_, err := makeNames(names.NamingOptions{Prefix: "p:", Clustered: true}, name)

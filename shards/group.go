@@ -38,8 +38,8 @@ func New(s *signalbox.Session, name string, set Set, options ...signalbox.LockOp
 	var resolved session.LockSettings
 	g := &Group{set: set}
 	g.base = acquire.Make(s, name, session.Shards, append(slices.Clip(options), end(&resolved)))
-	g.base.Err = errs.Join(g.base.Err, set.check())
-	if g.base.Err != nil {
+	if err := errs.Join(g.base.Err, set.check()); err != nil {
+		g.base.Fail(err)
 		return g
 	}
 	g.options = resolved.Shards

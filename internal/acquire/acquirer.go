@@ -17,11 +17,16 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// Acquirer acquires one lock with one request. Scope is where its leases can be entered again. An Acquirer is written once.
+// Acquirer acquires one lock with one request. It is written once. The names are those of the kind of the lock.
 type Acquirer struct {
+	Base
+	*Shared
+}
+
+// Shared is what the locks of a session share if they are of one kind and have the same options. Scope is where their leases can be
+// entered again.
+type Shared struct {
 	Manager *Manager
-	Base    *Base
-	Keys    queue.LockKeys
 	Scope   *hold.Scope
 	Request *queue.Request
 }
@@ -45,7 +50,7 @@ func (a *Acquirer) acquireOnce(ctx context.Context) (hold.Lease, error) {
 	}
 	defer a.Base.Session.End()
 	q, unused := a.useLocalQueue()
-	defer q.Done(a.Keys.Holder)
+	defer q.Done(a.Names.Holder)
 	call := local.Acquisition{Queue: q, Key: a.Request.ShareKey, Source: a, Concurrent: a.Request.Concurrent, Memory: unused}
 	defer call.End()
 	for {
@@ -75,7 +80,7 @@ type lockMemory struct {
 // useLocalQueue returns the queue of the lock in this process, and counts the caller as its user. If the session had none, the
 // queue is part of unused, of which the caller may use the rest; otherwise unused is nil.
 func (a *Acquirer) useLocalQueue() (q *local.Queue, unused *lockMemory) {
-	q = a.Manager.LocalQueues.UseOrMake(a.Keys.Holder, func() *local.Queue {
+	q = a.Manager.LocalQueues.UseOrMake(a.Names.Holder, func() *local.Queue {
 		unused = new(lockMemory)
 		return &unused.local
 	})
@@ -86,13 +91,13 @@ func (a *Acquirer) useLocalQueue() (q *local.Queue, unused *lockMemory) {
 func (a *Acquirer) NewTicket(memory any) (local.Ticket, error) {
 	queues := a.Manager.Queues
 	if queues == nil {
-		return a.Manager.Retries.NewTicket(&a.Keys, a.Request)
+		return a.Manager.Retries.NewTicket(&a.Names, a.Request)
 	}
 	if unused, _ := memory.(*lockMemory); unused != nil {
-		return unused, queues.MakeTicket(&unused.QueuedTicket, &unused.server, &a.Keys, a.Request)
+		return unused, queues.MakeTicket(&unused.QueuedTicket, &unused.server, &a.Names, a.Request)
 	}
 	t := new(queue.QueuedTicket)
-	return t, queues.MakeTicket(t, nil, &a.Keys, a.Request)
+	return t, queues.MakeTicket(t, nil, &a.Names, a.Request)
 }
 
 // beginGranted leaves the queue with what ticket t was granted, even if the grant came in the instant in which waiting failed
@@ -128,7 +133,7 @@ func (a *Acquirer) TryAcquire(ctx context.Context) (hold.Lease, error) {
 	q, unused := a.useLocalQueue()
 	lease, began := q.UseOrTry(ctx, a.Request.ShareKey)
 	if !began {
-		q.Done(a.Keys.Holder)
+		q.Done(a.Names.Holder)
 		if lease == (hold.Lease{}) {
 			return hold.Lease{}, errs.ErrHeldHere
 		}
@@ -147,11 +152,11 @@ func (a *Acquirer) tryServer(ctx context.Context, unused *lockMemory) (h queue.H
 	queues := a.Manager.Queues
 	switch {
 	case queues == nil:
-		h, err = a.Manager.Retries.Try(ctx, &a.Keys, a.Request)
+		h, err = a.Manager.Retries.Try(ctx, &a.Names, a.Request)
 	case unused == nil:
-		h, err = queues.Try(ctx, &a.Keys, a.Request)
+		h, err = queues.Try(ctx, &a.Names, a.Request)
 	default:
-		h, err = queues.TryIn(ctx, &unused.QueuedTicket, &unused.server, &a.Keys, a.Request)
+		h, err = queues.TryIn(ctx, &unused.QueuedTicket, &unused.server, &a.Names, a.Request)
 		return h, &unused.held, err
 	}
 	return h, new(heldLock), err
@@ -160,7 +165,7 @@ func (a *Acquirer) tryServer(ctx context.Context, unused *lockMemory) (h queue.H
 // endLocalTry counts a caller out that began to try.
 func (a *Acquirer) endLocalTry(q *local.Queue) {
 	q.EndTry(a.Request.ShareKey)
-	q.Done(a.Keys.Holder)
+	q.Done(a.Names.Holder)
 }
 
 // beginHold makes, in memory, the hold that was granted to a ticket that had waited for so long. It releases the hold instead if too
@@ -222,7 +227,7 @@ func (a *Acquirer) replicate(ctx context.Context, h queue.Hold) error {
 	sent, life := clock.Now(), min(set.First()+a.Base.Replicas.Wait, set.Life())
 	reply, shortfall, err := a.Base.Session.RunReplicated(ctx, wire.Call{
 		Script: a.Manager.Renew,
-		Keys:   []string{a.Keys.Holder},
+		Keys:   []string{a.Names.Holder},
 		Args:   []string{a.Manager.RenewalName(h), wire.Milliseconds(life)},
 	}, a.Base.Replicas)
 	if err == nil && reply.Code() != wire.Done {
@@ -239,7 +244,7 @@ func (a *Acquirer) replicate(ctx context.Context, h queue.Hold) error {
 func (a *Acquirer) renewalConfig(grant queue.Grant) (config renewal.Config, life time.Duration, sent clock.Instant) {
 	set := a.Base.Terms
 	life, sent = grant.Life, grant.Sent
-	config = renewal.Config{Script: a.Manager.Renew, Key: a.Keys.Holder, Life: set.Lease, Renewed: true}
+	config = renewal.Config{Script: a.Manager.Renew, Key: a.Names.Holder, Life: set.Lease, Renewed: true}
 	if a.Request.KeepFor > 0 {
 		config.Script, config.MayBeIdle = a.Manager.Keep, true
 	}
@@ -279,13 +284,13 @@ func (a *Acquirer) joinShared(ctx context.Context) (hold.Lease, bool) {
 	if a.Request.ShareKey.Policy != local.Shared {
 		return hold.Lease{}, false
 	}
-	q := a.Manager.LocalQueues.Use(a.Keys.Holder)
-	defer q.Done(a.Keys.Holder)
+	q := a.Manager.LocalQueues.Use(a.Names.Holder)
+	defer q.Done(a.Names.Holder)
 	return q.JoinShared(ctx, a.Request.ShareKey, a)
 }
 
 // MayShare implements local.TicketSource.
 func (a *Acquirer) MayShare(ctx context.Context, lease hold.Lease) bool {
-	reply, err := a.Base.Session.Runner.Run(ctx, wire.Call{Script: a.Manager.Share, Keys: a.Keys.All, Args: []string{lease.ID()}})
+	reply, err := a.Base.Session.Runner.Run(ctx, wire.Call{Script: a.Manager.Share, Keys: a.Names.AppendKeys(nil), Args: []string{lease.ID()}})
 	return err == nil && reply.Code() == wire.Done
 }

@@ -23,14 +23,13 @@ import (
 
 // Base is what locks of every kind share: the checked arguments of New, entering a lease that a context
 // carries, asking the server for the holder, and the wording of errors. Make writes it; afterwards it is only
-// read.
+// read. If what New was given is no lock, the Err of its settings is the error of every call.
 type Base struct {
 	*session.Resolved
 
 	Session *session.Session
 	Name    string // the name of the lock in errors
 	Names   names.Set
-	Err     error // what New was given is no lock; the error of every call
 }
 
 // Make returns the base of the lock name, of a kind that has the library's own layout alone. Nothing is sent.
@@ -54,21 +53,32 @@ func (b *Base) makeIn(
 ) {
 	b.Session = (*session.Handle)(s).Session()
 	b.Name = b.Session.DisplayName(name)
-	if b.Err = b.Session.Valid(); b.Err != nil {
-		b.Resolved = new(session.Resolved)
+	if err := b.Session.Valid(); err != nil {
+		b.Fail(err)
 		return
 	}
 	b.Resolved = b.Session.Defaults[kind]
 	if len(options) > 0 {
 		b.Resolved = resolveOptions(&b.Session.Settings.Lock, kind, options)
 	}
-	b.Names, b.Err = b.Session.Names(b.Layout, name)
-	if b.Err = errs.Join(b.Err, b.Resolved.Err); b.Err == nil && !has(b.Layout) {
-		b.Err = lacksLayout(kind, b.Layout)
+	var err error
+	b.Names, err = b.Session.Names(b.Layout, name)
+	if err = errs.Join(err, b.Err); err == nil && !has(b.Layout) {
+		err = lacksLayout(kind, b.Layout)
 	}
-	if b.Err == nil {
-		b.Err = b.Unsupported
+	if err = cmp.Or(err, b.Unsupported); err != nil {
+		b.Fail(err)
 	}
+}
+
+// Fail makes err the error of every call. The settings may be those of other locks, so b gets settings of its own.
+func (b *Base) Fail(err error) {
+	var failed session.Resolved
+	if b.Resolved != nil {
+		failed = *b.Resolved
+	}
+	failed.Err = err
+	b.Resolved = &failed
 }
 
 func lacksLayout(kind session.Kind, l *layout.Layout) error {
@@ -85,7 +95,7 @@ func resolveOptions(defaults *session.LockSettings, kind session.Kind, options [
 
 // CheckArgs returns the error in the arguments of New, or that b belongs to a lock that no New made, or nil.
 func (b *Base) CheckArgs() error {
-	if b.Err == nil && b.Session == nil {
+	if b.Resolved == nil {
 		return fmt.Errorf("%w: the lock was not made by New", errs.ErrBadOption)
 	}
 	return b.Err
@@ -216,24 +226,14 @@ func isDone(ctx context.Context) bool {
 	}
 }
 
-// Grants returns the channel on which a session is notified of its grants, without the session id at the end:
-// one channel for all locks, or in a cluster one for each slot.
-func (b *Base) Grants() string {
-	if b.Session.Runner.Clustered() {
-		return b.Names.Grants()
-	}
-	return b.Session.GrantsChannel()
-}
-
 // Place returns the position of the lock in the order of all locks; acquirer acquires it together with others, or is
 // nil. An invalid lock has no position.
 func (b *Base) Place(kind string, access session.Access, acquirer session.ManyAcquirer) signalbox.Place {
 	if b.CheckArgs() != nil {
 		return signalbox.Place{}
 	}
-	key := b.Names.Holder
 	return signalbox.Place(session.Place{
-		Session: b.Session, Slot: b.Session.Runner.Slot(key), Key: key, Kind: kind, Name: b.Name, Class: b.Class, Access: access, Acquirer: acquirer,
+		Session: b.Session, Slot: b.Names.Slot, Key: b.Names.Holder, Kind: kind, Name: b.Name, Class: b.Class, Access: access, Acquirer: acquirer,
 	}.Handle())
 }
 

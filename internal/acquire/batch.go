@@ -21,7 +21,7 @@ func (a *Acquirer) BatchKey() session.BatchKey {
 	if a.Manager.ReleaseMany == nil {
 		return session.BatchKey{}
 	}
-	return session.BatchKey{Session: a.Base.Session, Node: a.Base.Session.NodeID(a.Keys.Slot), Layout: a.Base.Layout}
+	return session.BatchKey{Session: a.Base.Session, Node: a.Base.Session.NodeID(a.Names.Slot), Layout: a.Base.Layout}
 }
 
 // BatchKey implements session.ManyReleaser.
@@ -34,13 +34,13 @@ func acquireBatch(ctx context.Context, batch []*Acquirer) (leases []hold.Lease, 
 	requests := make([]queue.LockRequest, 0, len(batch))
 	localQueues := make([]*local.Queue, 0, len(batch))
 	for _, a := range batch {
-		localQueue := a.Manager.LocalQueues.Use(a.Keys.Holder)
+		localQueue := a.Manager.LocalQueues.Use(a.Names.Holder)
 		if !localQueue.TryJoint(ctx, a.Request.ShareKey) {
-			localQueue.Done(a.Keys.Holder)
+			localQueue.Done(a.Names.Holder)
 			break
 		}
 		defer a.endLocalTry(localQueue)
-		serverQueue, err := a.Manager.Queues.Begin(&a.Keys)
+		serverQueue, err := a.Manager.Queues.Begin(&a.Names)
 		if err != nil {
 			break
 		}

@@ -31,64 +31,66 @@ const (
 )
 
 // Exclusive is a lock that one holder has at a time. It is written once. Packages reentrant and fair are made of it.
-type Exclusive struct {
-	Base
-
-	table    *layout.Exclusive
-	acquirer Acquirer
-	keyBuf   [3]string // the memory of the keys in acquirer
-}
+type Exclusive struct{ Acquirer }
 
 // exclusiveRegistry holds the state of one session for the exclusive locks of one layout.
 type exclusiveRegistry struct {
 	Manager
 
 	scope hold.Scope
-	// turns and ordered are the requests of locks without options of their own.
-	turns, ordered *queue.Request
+	// turns and ordered are shared by locks without options of their own.
+	turns, ordered Shared
 }
 
 // Make makes e the lock name of the session. Nothing is sent. If the name or an option is not valid, Err says so.
 func (e *Exclusive) Make(s *signalbox.Session, name string, mode Mode, options []signalbox.LockOption) {
-	kind, tableIn := session.Reentrant, func(l *layout.Layout) *layout.Exclusive { return l.Lock }
+	kind := session.Reentrant
 	if mode == Ordered {
-		kind, tableIn = session.Fair, func(l *layout.Layout) *layout.Exclusive { return l.Fair }
+		kind = session.Fair
 	}
-	e.makeIn(s, name, kind, options, func(l *layout.Layout) bool { return tableIn(l) != nil })
+	e.makeIn(s, name, kind, options, func(l *layout.Layout) bool { return tableIn(l, kind) != nil })
 	if e.Err != nil {
 		return
 	}
-	table := tableIn(e.Layout)
-	e.table = table
-	r := session.RegistryOf(e.Session, table.RegistryName, func() *exclusiveRegistry { return e.newRegistry(kind) })
-	request := r.turns
+	r := session.RegistryOf(e.Session, e.table().RegistryName, func() *exclusiveRegistry { return e.newRegistry(kind) })
 	switch {
 	case len(options) > 0:
-		request = e.newRequest(mode, e.Resolved)
+		e.Shared = &Shared{&r.Manager, &r.scope, e.newRequest(mode, e.Resolved)}
 	case mode == Ordered:
-		request = r.ordered
+		e.Shared = &r.ordered
+	default:
+		e.Shared = &r.turns
 	}
-	a := &e.acquirer
-	a.Manager, a.Scope, a.Base, a.Request = &r.Manager, &r.scope, &e.Base, request
-	a.Keys = KeysOf(&e.Base, &table.Kind, e.keyBuf[:0])
 }
+
+// tableIn returns the locks of a kind in l, or nil. What is made of a lock, as an election, is made of a fair one.
+func tableIn(l *layout.Layout, kind session.Kind) *layout.Exclusive {
+	if kind == session.Reentrant {
+		return l.Lock
+	}
+	return l.Fair
+}
+
+// table returns what e is on the server.
+func (e *Exclusive) table() *layout.Exclusive { return tableIn(e.Layout, e.Kind) }
 
 // newRegistry makes the registry of the session for the locks of the layout of e.
 func (e *Exclusive) newRegistry(kind session.Kind) *exclusiveRegistry {
-	if e.table.ModeInHold {
+	table := e.table()
+	if table.ModeInHold {
 		kind = "lock" // both kinds, in the log of the session
 	}
-	r := &exclusiveRegistry{Manager: NewManager(e.Session, e.Layout, &e.table.Kind, nil), scope: hold.Scope{Kind: string(kind)}}
-	r.AcquireMany, r.ReleaseMany = e.table.AcquireMany, e.table.ReleaseMany
-	r.turns = e.newRequest(Turns, e.Session.Defaults[session.Reentrant])
-	r.ordered = e.newRequest(Ordered, e.Session.Defaults[session.Fair])
+	r := &exclusiveRegistry{Manager: NewManager(e.Session, e.Layout, &table.Kind, nil), scope: hold.Scope{Kind: string(kind)}}
+	r.AcquireMany, r.ReleaseMany = table.AcquireMany, table.ReleaseMany
+	r.turns = Shared{&r.Manager, &r.scope, e.newRequest(Turns, e.Session.Defaults[session.Reentrant])}
+	r.ordered = Shared{&r.Manager, &r.scope, e.newRequest(Ordered, e.Session.Defaults[session.Fair])}
 	return r
 }
 
 // newRequest returns the request of a lock with those settings. Holds whose time counts from the grant are not
 // handed over. Without messages no recall arrives, so no hold is kept.
 func (e *Exclusive) newRequest(mode Mode, s *session.Resolved) *queue.Request {
-	table := e.table
+	table := e.table()
 	w := &queue.Request{Life: s.Terms.First(), FloorTTL: s.Floor}
 	if table.ModeInHold {
 		w.Mode = string(mode)
@@ -115,7 +117,7 @@ func (e *Exclusive) Acquire(ctx context.Context) (hold.Lease, error) {
 		return lease, err
 	}
 	call := e.BeginCall(ctx)
-	lease, err = e.acquirer.Acquire(ctx)
+	lease, err = e.Acquirer.Acquire(ctx)
 	return lease.Observe(call, err)
 }
 
@@ -126,7 +128,7 @@ func (e *Exclusive) TryAcquire(ctx context.Context) (hold.Lease, error) {
 		return lease, err
 	}
 	call := e.BeginCall(ctx)
-	lease, err = e.acquirer.TryAcquire(ctx)
+	lease, err = e.Acquirer.TryAcquire(ctx)
 	return lease.Observe(call, err)
 }
 
@@ -135,7 +137,7 @@ func (e *Exclusive) enter(ctx context.Context) (lease hold.Lease, carried bool, 
 	if err = e.CheckArgs(); err != nil {
 		return hold.Lease{}, false, err
 	}
-	return e.Enter(ctx, e.acquirer.Scope)
+	return e.Enter(ctx, e.Scope)
 }
 
 // ForceUnlock ends the hold that the server names, of whatever process, and hands the lock over.
@@ -143,11 +145,13 @@ func (e *Exclusive) ForceUnlock(ctx context.Context) error {
 	if err := e.CheckArgs(); err != nil {
 		return e.Explain("force unlock", err)
 	}
-	return e.Base.ForceUnlock(ctx, e.table.CompatibleKinds, func(hold, channel string) wire.Call {
+	table := e.table()
+	return e.Base.ForceUnlock(ctx, table.CompatibleKinds, func(hold, channel string) wire.Call {
+		keys := e.Manager.KeysOf(e.Names)
 		return wire.Call{
-			Script: e.table.Force,
-			Keys:   e.acquirer.Keys.All,
-			Args:   []string{hold, e.Session.PublishCommandsIn(e.Layout), e.acquirer.Keys.Channel, channel, e.Floor},
+			Script: table.Force,
+			Keys:   keys.All,
+			Args:   []string{hold, e.Session.PublishCommandsIn(e.Layout), keys.Channel, channel, e.Floor},
 		}
 	})
 }
@@ -159,10 +163,10 @@ func (e *Exclusive) Place() signalbox.Place {
 		return signalbox.Place{}
 	}
 	var together session.ManyAcquirer
-	if e.table.AcquireMany != nil {
+	if e.table().AcquireMany != nil {
 		together = (*manyAcquirer)(e)
 	}
-	return e.Base.Place(e.acquirer.Scope.Kind, session.ExclusiveAccess, together)
+	return e.Base.Place(e.Scope.Kind, session.ExclusiveAccess, together)
 }
 
 const (
@@ -203,12 +207,12 @@ func (e *Exclusive) waitersAfter(ctx context.Context, after string) (wire.Reply,
 	if err := e.Ready(ctx); err != nil {
 		return wire.Reply{}, err
 	}
-	if e.table.Waiters == nil {
+	if e.table().Waiters == nil {
 		return wire.Reply{}, fmt.Errorf("%w: a lock in the layout of %s has no queue at the server", errs.ErrBadOption, e.Layout.Name)
 	}
 	reply, err := e.Session.Runner.Run(ctx, wire.Call{
-		Script: e.table.Waiters,
-		Keys:   e.acquirer.Keys.All[1:], // without the holder
+		Script: e.table().Waiters,
+		Keys:   e.Manager.KeysOf(e.Names).All[1:], // without the holder
 		Args:   []string{after, strconv.Itoa(waitersPage), ticketSize},
 	})
 	return reply, CutShort(ctx, err)
@@ -233,7 +237,7 @@ func (e *Exclusive) waiterAt(reply wire.Reply, i, position int) signalbox.Waiter
 
 // goroutines returns how many goroutines wait by a ticket of this session, or 0 if that is not known.
 func (e *Exclusive) goroutines(ticket string) int {
-	manager := e.acquirer.Manager
+	manager := e.Manager
 	if manager.Queues == nil {
 		return 0
 	}
@@ -242,7 +246,7 @@ func (e *Exclusive) goroutines(ticket string) int {
 		return 0
 	}
 	queues := manager.LocalQueues
-	q := queues.Use(e.acquirer.Keys.Holder)
-	defer q.Done(e.acquirer.Keys.Holder)
+	q := queues.Use(e.Names.Holder)
+	defer q.Done(e.Names.Holder)
 	return q.Waiters(key)
 }

@@ -69,7 +69,7 @@ func (h *heldLock) releaseWithin(patience context.Context, now clock.Instant, go
 	// A renewal may have been executed as late as now: the hold ends after serverLife at the latest.
 	wasHeld, err := h.serverHold.Release(patience, h.lastUsed(), h.serverLife())
 	if attempt, isQueued := h.serverHold.(*queue.Attempt); isQueued && attempt.WasWantedInVain() {
-		h.acquirer.Manager.recalls.add(h.acquirer.Keys.Holder)
+		h.acquirer.Manager.recalls.add(h.acquirer.Names.Holder)
 	}
 	return h.releaseError(wasHeld, err, gone)
 }
@@ -113,7 +113,7 @@ func (h *heldLock) leaveLocal() {
 			h.localQueue.Forget(h)
 		}
 		h.localQueue.HoldEnded(h.acquirer.Request.ShareKey)
-		h.localQueue.Done(h.acquirer.Keys.Holder)
+		h.localQueue.Done(h.acquirer.Names.Holder)
 	}
 }
 

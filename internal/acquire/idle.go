@@ -29,7 +29,7 @@ func (h *heldLock) handOver(now clock.Instant) local.HandOverResult {
 func (h *heldLock) MayKeep() bool {
 	attempt, isQueued := h.serverHold.(*queue.Attempt)
 	return isQueued && h.acquirer.Base.Session.Ready() == nil && attempt.MayKeep() &&
-		h.acquirer.Manager.recalls.mayKeep(h.acquirer.Keys.Holder) && h.Term.Rest()
+		h.acquirer.Manager.recalls.mayKeep(h.acquirer.Names.Holder) && h.Term.Rest()
 }
 
 // Use implements local.KeptHold. The turn of the hold counts from the server's last reply: an idle hold is believed for as long
@@ -44,7 +44,7 @@ func (h *heldLock) Confirm(ctx context.Context) bool {
 	}
 	a, sent, life := h.acquirer, clock.Now(), h.Term.Given()
 	reply, err := a.Base.Session.Runner.Run(ctx, wire.Call{
-		Script: a.Manager.Keep, Keys: []string{a.Keys.Holder}, Args: []string{a.Manager.RenewalName(h.serverHold), wire.Milliseconds(life)},
+		Script: a.Manager.Keep, Keys: []string{a.Names.Holder}, Args: []string{a.Manager.RenewalName(h.serverHold), wire.Milliseconds(life)},
 	})
 	if err != nil {
 		return false // the hold is released, and the call finds out more

@@ -73,10 +73,11 @@ func (u *user) acquirerOf(n int) *acquire.Acquirer {
 	u.server.Helper()
 	base := acquire.Make(u.session, "a", session.Semaphore, u.options)
 	require.NoError(u.server, base.Check())
-	return &acquire.Acquirer{
-		Manager: u.manager, Base: &base, Scope: &u.scope, Keys: acquire.KeysOf(&base, &base.Layout.Semaphore.Kind, nil),
+	base.Names = base.Names.ForSemaphore()
+	return &acquire.Acquirer{Base: base, Shared: &acquire.Shared{
+		Manager: u.manager, Scope: &u.scope,
 		Request: &queue.Request{Life: base.Terms.Life(), FloorTTL: base.Floor, Mode: fmt.Sprintf("%010d", n), Args: []string{"3", "0"}, Concurrent: true},
-	}
+	}}
 }
 
 // acquireAll acquires all permits.

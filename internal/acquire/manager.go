@@ -3,7 +3,6 @@
 package acquire
 
 import (
-	"cmp"
 	"fmt"
 
 	"github.com/signalbox-go/signalbox/internal/acquire/local"
@@ -11,6 +10,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/acquire/retry"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -20,6 +20,8 @@ import (
 // queue: one of Queues and Retries is nil.
 type Manager struct {
 	session.HoldRegistry // the one of the two that there is
+
+	kind *layout.Kind
 
 	Queues  *queue.Registry
 	Retries *retry.LockRegistry
@@ -47,12 +49,12 @@ func NewManager(s *session.Session, l *layout.Layout, kind *layout.Kind, refusal
 	if refusal == nil {
 		refusal = unknownReply
 	}
-	m := Manager{Renew: kind.Renew, RenewalName: queue.Hold.Name, LocalQueues: local.NewTable(s.Timers), Turns: new(TurnPolicy), recalls: new(recalls)}
+	m := Manager{kind: kind, Renew: kind.Renew, RenewalName: queue.Hold.Name, LocalQueues: local.NewTable(s.Timers), Turns: new(TurnPolicy), recalls: new(recalls)}
 	if named := kind.RenewalName; named != nil {
 		m.RenewalName = func(h queue.Hold) string { return named(h.Grant().Stamp.Text(), h.Name()) }
 	}
 	if kind.Retry != nil {
-		m.Retries = retry.New(s, retry.Config{Retry: kind.Retry, Layout: l, Refusal: refusal})
+		m.Retries = retry.New(s, retry.Config{Retry: kind.Retry, Keys: kind.Keys, Layout: l, Refusal: refusal})
 		m.HoldRegistry = m.Retries
 		return m
 	}
@@ -63,6 +65,15 @@ func NewManager(s *session.Session, l *layout.Layout, kind *layout.Kind, refusal
 	m.Queues = queue.New(s, queue.Protocol{QueueScripts: kind.Queue, Refusal: refusal})
 	m.HoldRegistry = m.Queues
 	return m
+}
+
+// KeysOf returns the keys of a lock of the kind, and the channel of its messages.
+func (m *Manager) KeysOf(n names.Set) layout.Keys {
+	keys := m.kind.Keys(n)
+	if m.Queues != nil {
+		keys.Channel = m.Queues.Channel(n)
+	}
+	return keys
 }
 
 // ReadGrants reads the reply to a script that granted the lock, for attempts of this session. Without a queue, a session gets
@@ -97,10 +108,4 @@ func (m *Manager) RecallAll() {
 	if m.Queues != nil {
 		m.Queues.RecallAll()
 	}
-}
-
-// KeysOf returns the keys of the lock of b, if it is of that kind. The keys of its scripts are appended to buf.
-func KeysOf(b *Base, kind *layout.Kind, buf []string) queue.LockKeys {
-	keys := kind.Keys(b.Names, buf)
-	return queue.LockKeys{Holder: keys.Holder, All: keys.All, Channel: cmp.Or(keys.Channel, b.Grants()), Slot: b.Session.Runner.Slot(b.Names.Holder)}
 }

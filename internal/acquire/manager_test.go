@@ -34,8 +34,8 @@ func TestManagerUsesTheRegistryOfItsLayout(t *testing.T) {
 			require.Equal(t, kind.Retry != nil, manager.Retries != nil, kind.RegistryName)
 			require.Equal(t, kind.Queue != nil, manager.Queues != nil, kind.RegistryName)
 			require.Same(t, kind.Renew, manager.Renew)
-			keys := acquire.KeysOf(&b, kind, nil)
-			require.Equal(t, kind.Keys(b.Names, nil).Holder, keys.Holder)
+			keys := manager.KeysOf(kind.Names(b.Names))
+			require.Equal(t, kind.Names(b.Names).Holder, keys.Holder)
 			require.NotEmpty(t, keys.All)
 			require.NotEmpty(t, keys.Channel)
 		}
@@ -67,22 +67,21 @@ func TestHoldThatBeginsAfterARecheckAsksTheServer(t *testing.T) {
 		b := acquire.MakeIn(s, of, session.Reentrant, options, inBoth)
 		require.NoError(t, b.Ready(t.Context()))
 		kind := &b.Layout.Lock.Kind
-		keys := acquire.KeysOf(&b, kind, nil)
 		manager := acquire.NewManager((*session.Handle)(s).Session(), b.Layout, kind, nil)
 		recheck := func(key string) {
 			for _, h := range manager.LocalHolds(key, true) {
 				h.Recheck()
 			}
 		}
-		try := func() (queue.Hold, error) { return manager.Queues.Try(t.Context(), &keys, &l.request) }
+		try := func() (queue.Hold, error) { return manager.Queues.Try(t.Context(), &b.Names, &l.request) }
 		if manager.Queues == nil {
-			try = func() (queue.Hold, error) { return manager.Retries.Try(t.Context(), &keys, &l.request) }
+			try = func() (queue.Hold, error) { return manager.Retries.Try(t.Context(), &b.Names, &l.request) }
 		}
 		for name, c := range map[string]struct {
 			recheck  func()
 			rechecks recheckCounter
 		}{
-			"Forced":     {func() { recheck(keys.Holder) }, 1},
+			"Forced":     {func() { recheck(b.Names.Holder) }, 1},
 			"Subscribed": {func() { recheck("") }, 1},
 			"Another":    {func() { recheck("another") }, 0},
 		} {

@@ -62,20 +62,20 @@ func (e *Exclusive) batch(ctx context.Context, following []session.ManyAcquirer)
 	if !e.mayJoinBatch(ctx) {
 		return nil
 	}
-	batch, spans := []*Acquirer{&e.acquirer}, false
+	batch, spans := []*Acquirer{&e.Acquirer}, false
 	for _, other := range following {
 		g, is := other.(*manyAcquirer)
 		next := (*Exclusive)(g)
-		if !is || len(batch) == maxBatch || next.acquirer.BatchKey() != e.acquirer.BatchKey() || !next.mayJoinBatch(ctx) {
+		if !is || len(batch) == maxBatch || next.BatchKey() != e.BatchKey() || !next.mayJoinBatch(ctx) {
 			break
 		}
-		if next.acquirer.Keys.Slot != e.acquirer.Keys.Slot && !spans {
+		if next.Names.Slot != e.Names.Slot && !spans {
 			// At the shard of another key the script would acquire a lock that another session may hold.
 			if spans = e.Session.Runner.CertainlySpansSlots(ctx); !spans {
 				break
 			}
 		}
-		batch = append(batch, &next.acquirer)
+		batch = append(batch, &next.Acquirer)
 	}
 	return batch
 }
@@ -86,6 +86,6 @@ func (e *Exclusive) mayJoinBatch(ctx context.Context) bool {
 	if ctx == nil || ctx.Err() != nil || e.CheckArgs() != nil || e.Replicas.Count > 0 {
 		return false
 	}
-	_, carried := hold.Carried(ctx, e.acquirer.Scope, e.Names.Holder)
+	_, carried := hold.Carried(ctx, e.Scope, e.Names.Holder)
 	return !carried
 }

@@ -38,8 +38,8 @@ func (a *Acquirer) Swap(lease hold.Lease, script *scripts.Script) (hold.Lease, e
 		return hold.Lease{}, err
 	}
 	h.leaveLocal()
-	q := a.Manager.LocalQueues.Use(a.Keys.Holder)
-	defer q.Done(a.Keys.Holder)
+	q := a.Manager.LocalQueues.Use(a.Names.Holder)
+	defer q.Done(a.Names.Holder)
 	replaced := a.startHold(new(heldLock), q, next, until, 0) // which the session counts in the place of h
 	replaced.Replace(lease)
 	return replaced, nil

@@ -64,7 +64,7 @@ func targetOf(tb testing.TB, name string) dispatch.Target {
 	tb.Helper()
 	set, err := names.Native(names.NamingOptions{Prefix: names.DefaultPrefix}, name)
 	require.NoError(tb, err)
-	return dispatch.Target{Channel: set.Unlocked, Key: set.Holder, Poll: scripts.RedlockPoll, WaiterID: waiterID}
+	return dispatch.Target{Channel: set.Unlocked(), Key: set.Holder, Poll: scripts.RedlockPoll, WaiterID: waiterID}
 }
 
 // hold makes another process hold the lock of a target for an hour.

@@ -12,8 +12,10 @@ import (
 type Kind struct {
 	// RegistryName is the name of the registry that has the locks of this kind and layout in a session.
 	RegistryName string
-	// Keys makes the keys of a lock. The keys of the scripts are appended to buffer.
-	Keys func(n names.Set, buffer []string) Keys
+	// NamesOf returns what a lock keeps of its names, with the key of the kind's holders. If it is nil, that is n.
+	NamesOf func(n names.Set) names.Set
+	// Keys makes the keys of a lock, of what NamesOf returned.
+	Keys func(n names.Set) Keys
 	// Renew lengthens the life of holds; see holder/renew.
 	Renew *scripts.Script
 	// RenewalName returns the name under which renewals send a hold that was granted with that stamp. If it is nil, they
@@ -24,9 +26,17 @@ type Kind struct {
 	Retry *Retry
 }
 
+// Names returns what a lock of the kind keeps of its names.
+func (k *Kind) Names(n names.Set) names.Set {
+	if k.NamesOf == nil {
+		return n
+	}
+	return k.NamesOf(n)
+}
+
 // Keys are those of one lock.
 type Keys struct {
-	// Holder is the key that names the holder.
+	// Holder is the key that names the holder, as in the names of the lock.
 	Holder string
 	// All are the keys of the scripts that grant. The last key of a queue has the heartbeats of the waiting sessions.
 	All []string

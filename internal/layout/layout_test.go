@@ -48,7 +48,7 @@ func TestKindsOfOneNameShareNoQueue(t *testing.T) {
 	l := layout.Native()
 	kinds := map[string]string{n.Holder: "the holder key, which all locks share"}
 	for _, g := range []layout.Kind{l.Fair.Kind, l.RWLock.Kind, l.Semaphore.Kind} {
-		keys := g.Keys(n, nil)
+		keys := g.Keys(g.Names(n))
 		require.Contains(t, []string{n.HeartbeatsKey(), n.RWHeartbeats(), n.PermitsHeartbeats()}, keys.All[len(keys.All)-1], "the last key has the heartbeats")
 		for _, key := range keys.All {
 			if key != n.Holder {

@@ -31,10 +31,9 @@ var native = Layout{
 	RWLock: &RWLock{
 		Kind: Kind{
 			RegistryName: "rwlock",
-			Keys: func(n names.Set, buffer []string) Keys {
-				return Keys{Holder: n.Holder, All: n.AppendRWLockKeys(buffer)}
-			},
-			Renew: scripts.HoldsRenew,
+			NamesOf:      names.Set.ForRWLock,
+			Keys:         nativeKeys,
+			Renew:        scripts.HoldsRenew,
 			Queue: &QueueScripts{
 				Enter: scripts.RWLockEnter, Poll: scripts.RWLockPoll, Leave: scripts.RWLockLeave, Drop: scripts.HoldsDrop,
 				Labelled: true,
@@ -55,11 +54,8 @@ var native = Layout{
 var nativeLock = Exclusive{
 	Kind: Kind{
 		RegistryName: "lock",
-		Keys: func(n names.Set, buffer []string) Keys {
-			all := n.AppendQueueKeys(buffer)
-			return Keys{Holder: all[0], All: all}
-		},
-		Renew: scripts.HolderRenew,
+		Keys:         nativeKeys,
+		Renew:        scripts.HolderRenew,
 		Queue: &QueueScripts{
 			Enter: scripts.LockEnter, Poll: scripts.LockPoll, Heartbeat: scripts.LockHeartbeat, Leave: scripts.LockLeave,
 			Free: scripts.LockFree, Keep: scripts.LockKeep, Requeue: scripts.LockRequeue,
@@ -72,6 +68,8 @@ var nativeLock = Exclusive{
 	AcquireMany:     scripts.LockAcquireMany,
 	ReleaseMany:     scripts.LockReleaseMany,
 }
+
+func nativeKeys(n names.Set) Keys { return Keys{Holder: n.Holder, All: n.AppendKeys(nil)} }
 
 // Native returns the library's own layout; scripts/README.md describes it.
 func Native() *Layout { return &native }

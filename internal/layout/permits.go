@@ -20,11 +20,9 @@ const (
 var nativeSemaphore = Semaphore{
 	Kind: Kind{
 		RegistryName: "semaphore",
-		Keys: func(n names.Set, buffer []string) Keys {
-			all := n.AppendPermitKeys(buffer)
-			return Keys{Holder: all[0], All: all}
-		},
-		Renew: scripts.HoldsRenew,
+		NamesOf:      names.Set.ForSemaphore,
+		Keys:         nativeKeys,
+		Renew:        scripts.HoldsRenew,
 		Queue: &QueueScripts{
 			Enter: scripts.SemaphoreEnter, Poll: scripts.SemaphorePoll, Leave: scripts.SemaphoreLeave, Drop: scripts.HoldsDrop,
 			Yield: scripts.SemaphoreYield, Labelled: true,

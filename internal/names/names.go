@@ -46,15 +46,25 @@ const (
 
 const hexDigits = "0123456789ABCDEF"
 
-// Set is what a name becomes on the server.
+// Set is what a name becomes on the server. It is small, because each lock object has one: the other keys are made when a call
+// needs them, unless each call of a kind does.
 type Set struct {
-	// Holder is the key that names the holder of a lock of any kind.
+	// Holder is the key that names the holder of a lock.
 	Holder string
-	// Unlocked is the channel on which a release is published.
-	Unlocked string
+	// More is what else is kept of a name. In the library's own layout these are the other keys of a kind; see ForRWLock. In
+	// another one it is what its tables take from it.
+	More string
+	// Slot is the slot of the name in a cluster.
+	Slot uint16
 
-	queueAndHeartbeats string // QueueKey and HeartbeatsKey, one behind the other; "" if each is to be made
+	ends [2]uint16 // the ends of the first and the second key in More
 }
+
+// NewSet returns the set of a name whose holder key is holder.
+func NewSet(holder, more string) Set { return Set{Holder: holder, More: more, Slot: Slot(holder)} }
+
+// Unlocked is the channel on which a release of a redlock is published.
+func (s Set) Unlocked() string { return s.Holder + unlockedSuffix }
 
 // QueueKey is the key of the queue of a reentrant or fair lock. Each kind has queue keys of its own, so that no
 // script of another kind finds its tickets.
@@ -63,14 +73,42 @@ func (s Set) QueueKey() string { return s.base() + queueSuffix }
 // HeartbeatsKey is the key that says until when the sessions in that queue count as alive.
 func (s Set) HeartbeatsKey() string { return s.base() + heartbeatsSuffix }
 
-// AppendQueueKeys appends the keys of a reentrant or fair lock to to, in the order of
-// scripts: Holder, QueueKey and HeartbeatsKey.
-func (s Set) AppendQueueKeys(to []string) []string {
-	if s.queueAndHeartbeats == "" {
-		return append(to, s.Holder, s.QueueKey(), s.HeartbeatsKey())
+// AppendKeys appends the keys of the scripts of a kind to to, in their order: Holder, Writers, Readers and RWHeartbeats to a set that
+// ForRWLock returned; Permits, PermitsQueue and PermitsHeartbeats to one of ForSemaphore; and else Holder, QueueKey and HeartbeatsKey,
+// which a reentrant or fair lock needs only if it may have a queue, and which take one allocation.
+func (s Set) AppendKeys(to []string) []string {
+	if s.More == "" {
+		s = s.with(queueSuffix, heartbeatsSuffix, "")
 	}
-	end := (len(s.queueAndHeartbeats)-len(queueSuffix)-len(heartbeatsSuffix))/2 + len(queueSuffix)
-	return append(to, s.Holder, s.queueAndHeartbeats[:end], s.queueAndHeartbeats[end:])
+	to = append(to, s.Holder, s.More[:s.ends[0]], s.More[s.ends[0]:s.ends[1]])
+	if int(s.ends[1]) < len(s.More) {
+		to = append(to, s.More[s.ends[1]:])
+	}
+	return to
+}
+
+// with returns s with the keys that have these suffixes, the last of which may be empty. They are one string in memory.
+func (s Set) with(first, second, third string) Set {
+	base, last := s.base(), ""
+	if third != "" {
+		last = base
+	}
+	s.More = base + first + base + second + last + third
+	s.ends[0] = uint16(len(base) + len(first))            //nolint:gosec // a name and its prefix are short
+	s.ends[1] = s.ends[0] + uint16(len(base)+len(second)) //nolint:gosec // the same
+	return s
+}
+
+// ForRWLock returns s with the keys of a read-write lock.
+func (s Set) ForRWLock() Set { return s.with(writersSuffix, readersSuffix, rwHeartbeatsSuffix) }
+
+// ForSemaphore returns s with the keys of a semaphore, whose Holder is Permits.
+func (s Set) ForSemaphore() Set {
+	s = s.with(permitsSuffix, permitsSuffix+queueSuffix, permitsSuffix+heartbeatsSuffix)
+	end := s.ends[0]
+	s.Holder, s.More = s.More[:end], s.More[end:]
+	s.ends = [2]uint16{s.ends[1] - end, uint16(len(s.More))} //nolint:gosec // see with
+	return s
 }
 
 // Writers is the key of the waiting writers of a read-write lock.
@@ -82,25 +120,6 @@ func (s Set) Readers() string { return s.base() + readersSuffix }
 // RWHeartbeats is the key that says until when the sessions of these writers and readers count as
 // alive.
 func (s Set) RWHeartbeats() string { return s.base() + rwHeartbeatsSuffix }
-
-// AppendRWLockKeys appends the keys of a read-write lock to to, in the order of scripts: Holder, Writers, Readers and
-// RWHeartbeats.
-func (s Set) AppendRWLockKeys(to []string) []string {
-	return appendKeys(append(to, s.Holder), s.base(), writersSuffix, readersSuffix, rwHeartbeatsSuffix)
-}
-
-// AppendPermitKeys appends the keys of a semaphore to to, in the order of scripts: Permits, PermitsQueue and PermitsHeartbeats.
-func (s Set) AppendPermitKeys(to []string) []string {
-	return appendKeys(to, s.base(), permitsSuffix, permitsSuffix+queueSuffix, permitsSuffix+heartbeatsSuffix)
-}
-
-// appendKeys appends the keys of base with three suffixes. They are one string in memory.
-func appendKeys(to []string, base, first, second, third string) []string {
-	all := base + first + base + second + base + third
-	end := len(base) + len(first)
-	next := end + len(base) + len(second)
-	return append(to, all[:end], all[end:next], all[next:])
-}
 
 // Grants is the channel on which a session is notified of its grants, without the session id at the end. It
 // is in the slot of the lock.
@@ -153,7 +172,7 @@ func (s Set) ShardKeys() []string {
 func (s Set) ShardNews() string { return s.Shards() + ":news:" }
 
 // base is what all keys and channels of a name begin with.
-func (s Set) base() string { return strings.TrimSuffix(s.Holder, holderSuffix) }
+func (s Set) base() string { return s.Holder[:strings.IndexByte(s.Holder, '}')+1] }
 
 // Grants is the channel on which a session is notified of the grants of all its locks, without the session id
 // at the end: without slots one channel is enough.
@@ -200,27 +219,7 @@ func Parse(prefix, key string) (tag string, set Set, parsed bool) {
 	return tag, build(prefix, tag), true
 }
 
-func build(prefix, tag string) Set {
-	// One string in memory: the key is the beginning of the channel, and behind that are the keys of the queue.
-	all := allKeys(prefix, tag)
-	holder := len(prefix) + len(tag) + len("{}") + len(holderSuffix)
-	unlocked := holder + len(unlockedSuffix)
-	return Set{Holder: all[:holder], Unlocked: all[:unlocked], queueAndHeartbeats: all[unlocked:]}
-}
-
-// allKeys returns the keys and the channel of a tag, one behind the other.
-func allKeys(prefix, tag string) string {
-	var all strings.Builder
-	all.Grow(3*(len(prefix)+len("{}")+len(tag)) + len(holderSuffix+unlockedSuffix+queueSuffix+heartbeatsSuffix))
-	for _, suffix := range [...]string{holderSuffix + unlockedSuffix, queueSuffix, heartbeatsSuffix} {
-		all.WriteString(prefix)
-		all.WriteByte('{')
-		all.WriteString(tag)
-		all.WriteByte('}')
-		all.WriteString(suffix)
-	}
-	return all.String()
-}
+func build(prefix, tag string) Set { return NewSet(prefix+"{"+tag+"}"+holderSuffix, "") }
 
 // Hash returns the digest of a hashed name: 160 bits, so that it needs some 2^80 tries to find two names that
 // share one. Encode never writes a percent sign before an s.

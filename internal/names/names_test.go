@@ -17,7 +17,7 @@ func TestHashedNameIsNotInItsKeys(t *testing.T) {
 	set, err := names.Native(names.NamingOptions{Prefix: names.DefaultPrefix, Hashed: true}, "order/42")
 	require.NoError(t, err)
 	key := "sb:{%sha256-12e4be1bb177a39c558de9551603d8146b5b4eaf}:lock"
-	require.Equal(t, []string{key, key + ":unlocked"}, []string{set.Holder, set.Unlocked})
+	require.Equal(t, []string{key, key + ":unlocked"}, []string{set.Holder, set.Unlocked()})
 }
 
 // P9: what a plain name becomes is never what a hashed one does, whatever the name.
@@ -45,8 +45,8 @@ func TestPlainNameIsReadableInItsKeys(t *testing.T) {
 	t.Parallel()
 	set, err := names.Native(names.NamingOptions{Prefix: names.DefaultPrefix}, "order/42: größer*?")
 	require.NoError(t, err)
-	require.Equal(t, "sb:{order/42: größer*?}:lock:unlocked", set.Unlocked)
-	require.Equal(t, []string{"sb:{order/42: größer*?}:lock", set.QueueKey(), set.HeartbeatsKey()}, set.AppendQueueKeys(nil))
+	require.Equal(t, "sb:{order/42: größer*?}:lock:unlocked", set.Unlocked())
+	require.Equal(t, []string{"sb:{order/42: größer*?}:lock", set.QueueKey(), set.HeartbeatsKey()}, set.AppendKeys(nil))
 	require.Equal(t, "sb:{order/42: größer*?}:queue", set.QueueKey())
 	require.Equal(t, "sb:{order/42: größer*?}:fence", set.Fence())
 }
@@ -57,9 +57,9 @@ func TestKeysOfScriptsAreThoseOfTheName(t *testing.T) {
 	for _, name := range []string{"a", "order/42", "{a}"} {
 		set, err := names.Native(names.NamingOptions{Prefix: names.DefaultPrefix}, name)
 		require.NoError(t, err)
-		require.Equal(t, []string{set.Holder, set.QueueKey(), set.HeartbeatsKey()}, set.AppendQueueKeys(nil))
-		require.Equal(t, []string{set.Holder, set.Writers(), set.Readers(), set.RWHeartbeats()}, set.AppendRWLockKeys(nil))
-		require.Equal(t, []string{set.Permits(), set.PermitsQueue(), set.PermitsHeartbeats()}, set.AppendPermitKeys(nil))
+		require.Equal(t, []string{set.Holder, set.QueueKey(), set.HeartbeatsKey()}, set.AppendKeys(nil))
+		require.Equal(t, []string{set.Holder, set.Writers(), set.Readers(), set.RWHeartbeats()}, set.ForRWLock().AppendKeys(nil))
+		require.Equal(t, []string{set.Permits(), set.PermitsQueue(), set.PermitsHeartbeats()}, set.ForSemaphore().AppendKeys(nil))
 	}
 }
 
@@ -71,7 +71,7 @@ func TestSessionChannelIsNoNameChannel(t *testing.T) {
 	for _, name := range []string{"session", "session:0123456789012345678901", "sb:session:0123456789012345678901"} {
 		set, err := names.Native(names.NamingOptions{Prefix: names.DefaultPrefix}, name)
 		require.NoError(t, err)
-		require.Contains(t, set.Unlocked, "{")
+		require.Contains(t, set.Unlocked(), "{")
 	}
 }
 
@@ -122,7 +122,7 @@ func TestLongestKeyIsBelowTwoKibibytes(t *testing.T) {
 	t.Parallel()
 	set, err := names.Native(names.NamingOptions{Prefix: strings.Repeat("p", 64)}, strings.Repeat("{", names.MaxBytes))
 	require.NoError(t, err)
-	require.Less(t, len(set.Unlocked), 2048)
+	require.Less(t, len(set.Unlocked()), 2048)
 }
 
 // tag returns what a cluster hashes: the text between the first { and the next }.
@@ -150,7 +150,7 @@ func FuzzNamesNeverMeet(f *testing.F) {
 		require.NoError(t, err)
 		encoded := tag(t, set.Holder)
 		require.NotEmpty(t, encoded)
-		require.Equal(t, encoded, tag(t, set.Unlocked), "one slot")
+		require.Equal(t, encoded, tag(t, set.Unlocked()), "one slot")
 		require.Equal(t, encoded, tag(t, set.Latch()), "one slot")
 		require.Equal(t, encoded, tag(t, set.Ended()), "one slot")
 		decoded, is := names.Decode(encoded)

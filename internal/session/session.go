@@ -339,9 +339,14 @@ func newID() (string, error) {
 	}
 }
 
-// GrantsChannel returns the channel on which this session and others are notified of grants, without the id of the session at
-// its end. Without slots it is one channel for all locks.
-func (s *Session) GrantsChannel() string { return s.grantsChannel }
+// GrantsChannel returns the channel on which this session and others are notified of grants of the lock n, without the id of the
+// session at its end: one channel for all locks, or in a cluster one for each, in its slot.
+func (s *Session) GrantsChannel(n names.Set) string {
+	if s.Runner.Clustered() {
+		return n.Grants()
+	}
+	return s.grantsChannel
+}
 
 // NewHold returns a hold of the library's own layout that was never used before.
 func (s *Session) NewHold() string { return s.NewHoldIn(layout.Native()) }

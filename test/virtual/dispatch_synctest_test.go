@@ -44,7 +44,7 @@ func dispatcherOf(client rueidis.Client) (*dispatch.Dispatcher, func()) {
 
 func targetOf(name string) dispatch.Target {
 	return dispatch.Target{
-		Channel: locktest.Keys(name).Unlocked, Key: locktest.Key(name),
+		Channel: locktest.Keys(name).Unlocked(), Key: locktest.Key(name),
 		Poll: scripts.RedlockPoll, WaiterID: "0123456789012345678901",
 	}
 }

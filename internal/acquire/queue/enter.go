@@ -10,19 +10,20 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 // Try acquires the lock with these keys if it is free and has no earlier waiter. It fails without a round trip while another
 // caller of this session has priority.
-func (r *Registry) Try(ctx context.Context, keys *LockKeys, request *Request) (Hold, error) {
+func (r *Registry) Try(ctx context.Context, keys *names.Set, request *Request) (Hold, error) {
 	return r.TryIn(ctx, new(QueuedTicket), nil, keys, request)
 }
 
 // TryIn is Try with the memory of a ticket that was not made. If the session has no queue of the lock, it uses the memory of unused,
 // if that is not nil.
-func (r *Registry) TryIn(ctx context.Context, t *QueuedTicket, unused *Queue, keys *LockKeys, request *Request) (Hold, error) {
+func (r *Registry) TryIn(ctx context.Context, t *QueuedTicket, unused *Queue, keys *names.Set, request *Request) (Hold, error) {
 	if err := r.session.Begin(); err != nil {
 		return nil, err
 	}
@@ -115,10 +116,11 @@ func (a *Attempt) sendEnter(ctx context.Context) error {
 	if a.request.KeepFor > 0 {
 		registry.session.ListenForRecalls()
 	}
-	var args [maxArgs]string // on the stack
+	var keys [maxKeys]string // on the stack, as are the arguments
+	var args [maxArgs]string
 	registry.mu.Lock()
 	ctx, stop := a.withCancelOnGrantLocked(ctx)
-	call, hasHeartbeat := a.enterCallLocked(args[:0], sent)
+	call, hasHeartbeat := a.enterCallLocked(keys[:0], args[:0], sent)
 	registry.mu.Unlock()
 	defer stop()
 	reply, err := runner.Run(ctx, call)
@@ -161,20 +163,19 @@ func (a *Attempt) withCancelOnGrantLocked(ctx context.Context) (context.Context,
 	return ctx, cancel
 }
 
-// enterCallLocked returns an enter, which is sent at sent, and whether a heartbeat is in it. The arguments of the call are appended
-// to args. The first enter of the only attempt here is short if the purse allows it: it has the holder key alone, and takes the
+// enterCallLocked returns an enter, which is sent at sent, and whether a heartbeat is in it. The keys and arguments of the call are
+// appended to keys and args. The first enter of the only attempt here is short if the purse allows it: it has the holder key alone, and takes the
 // lock if that is free.
-func (a *Attempt) enterCallLocked(args []string, sent clock.Instant) (call wire.Call, hasHeartbeat bool) {
+func (a *Attempt) enterCallLocked(keys, args []string, sent clock.Instant) (call wire.Call, hasHeartbeat bool) {
 	q, texts, life := a.q, &a.q.registry.mu.enterTexts, a.request.Life
 	notAfter := texts.notAfter.of(a.prepareEnterLocked(sent), wire.Stamp.Text)
-	call = wire.Call{Script: q.registry.protocol.Enter, Keys: q.keys.All}
+	call = wire.Call{Script: q.registry.protocol.Enter, Keys: append(keys, q.keys.Holder)}
 	if !q.registry.protocol.isExclusive() {
 		call.Args = append(args, a.ticket(), texts.life.of(life, micros), notAfter)
 		return a.withWaitingLocked(call, sent)
 	}
 	call.Args = append(args, a.unmarked(), texts.life.of(life, wire.Milliseconds), notAfter, q.registry.session.Settings.Label)
 	if a.footprint.Sent == 1 && q.attempts == 1 && q.registry.purse.allows() {
-		call.Keys = call.Keys[:1]
 		return call, false
 	}
 	return a.withWaitingLocked(call, sent)
@@ -185,12 +186,12 @@ func (a *Attempt) withWaitingLocked(call wire.Call, sent clock.Instant) (whole w
 	q, s, texts := a.q, a.q.registry.session, &a.q.registry.mu.enterTexts
 	w := waitingArgs{
 		mayQueue: a.state != trying, heartbeatLife: q.registry.lifeLocked(),
-		floorTTL: a.request.FloorTTL, verb: s.PublishCommand(), channel: q.keys.Channel,
+		floorTTL: a.request.FloorTTL, verb: s.PublishCommand(), channel: q.channel(),
 	}
 	if w.mayQueue && !q.hasRecentHeartbeatLocked(sent) {
 		w.number = q.registry.heartbeatLocked(sent).number
 	}
-	call.Keys = q.keys.All
+	call.Keys = q.keys.AppendKeys(call.Keys[:0])
 	if q.registry.protocol.isExclusive() {
 		call.Args = append(call.Args, texts.waiting.of(w, waitingArgs.text))
 	} else {

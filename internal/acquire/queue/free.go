@@ -33,12 +33,12 @@ func (p *purse) pay(n int32) {
 // whether the lock is released.
 func (a *Attempt) free(ctx context.Context, lastUsed wire.Stamp) (isFree bool, err error) {
 	registry := a.q.registry
-	var memory [3]string // on the stack
-	args := append(memory[:0], a.unmarked(), a.request.FloorTTL)
+	var memory [1 + 3]string // on the stack
+	keys, args := append(memory[:0:1], a.q.keys.Holder), append(memory[1:1], a.unmarked(), a.request.FloorTTL)
 	if used := a.floorArg(lastUsed); used != leastStamp {
 		args = append(args, used)
 	}
-	reply, err := registry.session.Runner.Run(ctx, wire.Call{Script: registry.protocol.Free, Keys: a.q.keys.All[:1], Args: args})
+	reply, err := registry.session.Runner.Run(ctx, wire.Call{Script: registry.protocol.Free, Keys: keys, Args: args})
 	switch {
 	case err != nil:
 		return false, err

@@ -155,7 +155,7 @@ func (r *Registry) heartbeatsCall(group []queuePoll) wire.Call {
 	var stamps strings.Builder
 	keys := make([]string, 0, 3*len(group))
 	for _, p := range group {
-		keys = append(keys, p.q.keys.All...)
+		keys = p.q.keys.AppendKeys(keys)
 		stamps.WriteString(p.expectedStamp.Text())
 	}
 	h := group[0].heartbeat

@@ -11,6 +11,7 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/dispatch"
+	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
@@ -62,7 +63,7 @@ func TestHeartbeatsGoTogether(t *testing.T) {
 	u := f.direct()
 	var heartbeats []queuePoll
 	for i := range 2*maxHeartbeats + 1 {
-		heartbeats = append(heartbeats, queuePoll{q: &Queue{registry: u.Registry, keys: &LockKeys{Slot: uint16(i % 2)}}, expectedStamp: 1})
+		heartbeats = append(heartbeats, queuePoll{q: &Queue{registry: u.Registry, keys: &names.Set{Slot: uint16(i % 2)}}, expectedStamp: 1})
 	}
 	sizes := func(ctx context.Context) (sizes []int) {
 		for _, group := range u.groupHeartbeats(ctx, heartbeats) {
@@ -93,7 +94,7 @@ func TestMovingSlot_Waiter_StaysAlive(t *testing.T) {
 		return other.q.polledStamp != 0
 	})
 	f.startMove()
-	said := func() any { return f.server.MustDo(t, "HGET", u.q.keys.All[2], other.session.ID()) }
+	said := func() any { return f.server.MustDo(t, "HGET", u.q.keys.AppendKeys(nil)[2], other.session.ID()) }
 	before := said()
 	await(t, "a heartbeat", func() bool { return said() != before })
 	f.endMove()

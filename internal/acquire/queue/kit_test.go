@@ -71,7 +71,7 @@ func (f *fixture) join(at dialer, set func(*session.Settings), client ...func(*r
 }
 
 // joinAs is join for a lock of another kind.
-func (f *fixture) joinAs(at dialer, protocol Protocol, keys *LockKeys, set func(*session.Settings), client ...func(*rueidis.ClientOption)) *user {
+func (f *fixture) joinAs(at dialer, protocol Protocol, keys *names.Set, set func(*session.Settings), client ...func(*rueidis.ClientOption)) *user {
 	f.Helper()
 	settings := session.Defaults()
 	if set != nil {
@@ -111,13 +111,11 @@ func (f *fixture) proxied() *user {
 	return f.join(f.proxy, nil)
 }
 
-func keysOf(tb testing.TB, name string) *LockKeys {
+func keysOf(tb testing.TB, name string) *names.Set {
 	tb.Helper()
 	n, err := names.Native(names.NamingOptions{Prefix: names.DefaultPrefix}, name)
 	require.NoError(tb, err)
-	return &LockKeys{
-		Holder: n.Holder, All: []string{n.Holder, n.QueueKey(), n.HeartbeatsKey()}, Channel: names.Grants(names.DefaultPrefix),
-	}
+	return &n
 }
 
 // match lets the proxy count the requests that run one of the scripts.
@@ -191,7 +189,7 @@ func (u *user) awaitWaiting() (a *Attempt) {
 func (u *user) awaitSubscription() {
 	u.fixture.Helper()
 	await(u.fixture, "a subscription", func() bool {
-		return u.session.Dispatch.IsSubscribed(u.q.keys.Channel + u.session.ID())
+		return u.session.Dispatch.IsSubscribed(u.q.channel() + u.session.ID())
 	})
 }
 
@@ -228,7 +226,7 @@ func (u *user) stopTimers() { u.session.Timers.Close() }
 func (f *fixture) tickets() []string {
 	f.Helper()
 	var holds []string
-	list, _ := f.server.MustDo(f, "ZRANGE", keysOf(f, "a").All[1], 0, -1).([]any)
+	list, _ := f.server.MustDo(f, "ZRANGE", keysOf(f, "a").AppendKeys(nil)[1], 0, -1).([]any)
 	for _, hold := range list {
 		holds = append(holds, fmt.Sprint(hold)[:41])
 	}

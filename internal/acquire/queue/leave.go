@@ -78,8 +78,9 @@ func (a *Attempt) Release(ctx context.Context, lastUsed wire.Stamp, expiresIn ti
 
 // sendLeave sends one leave.
 func (a *Attempt) sendLeave(ctx context.Context, lastUsed wire.Stamp) (wire.Reply, error) {
-	var args [leaveArgs]string // on the stack
-	runner, call := a.q.registry.session.Runner, a.leaveCall(args[:0], lastUsed)
+	var keys [maxKeys]string // on the stack, as are the arguments
+	var args [leaveArgs]string
+	runner, call := a.q.registry.session.Runner, a.leaveCall(keys[:0], args[:0], lastUsed)
 	reply, err := runner.Run(ctx, call)
 	if err != nil && wire.TryAgain(err) {
 		return runner.Run(ctx, a.q.withHolderKeyAlone(call)) // releases the lock, and leaves the queue as it is
@@ -123,15 +124,15 @@ func (q *Queue) withHolderKeyAlone(call wire.Call) wire.Call {
 // leaveArgs is the number of arguments of a leave.
 const leaveArgs = 7
 
-// leaveCall returns the call that ends a. The arguments of the call are appended to args. lastUsed is the stamp of the last
+// leaveCall returns the call that ends a. Its keys and arguments are appended to keys and args. lastUsed is the stamp of the last
 // token that was used, or 0 if it is not known.
-func (a *Attempt) leaveCall(args []string, lastUsed wire.Stamp) wire.Call {
-	registry, keys := a.q.registry, a.q.keys
-	args = append(args, a.Name(), registry.session.ID(), registry.session.PublishCommand(), keys.Channel, a.request.FloorTTL)
+func (a *Attempt) leaveCall(keys, args []string, lastUsed wire.Stamp) wire.Call {
+	registry := a.q.registry
+	args = append(args, a.Name(), registry.session.ID(), registry.session.PublishCommand(), a.q.channel(), a.request.FloorTTL)
 	if registry.protocol.isExclusive() {
 		args = append(args, a.floorArg(lastUsed))
 	}
-	return wire.Call{Script: registry.protocol.Leave, Keys: keys.All, Args: append(args, flag(a.footprint.HasNoTicket()))}
+	return wire.Call{Script: registry.protocol.Leave, Keys: a.q.keys.AppendKeys(keys), Args: append(args, flag(a.footprint.HasNoTicket()))}
 }
 
 // floorArg returns the stamp of the last token that was used as an argument of scripts, or "" if it is not known. The scripts
@@ -168,7 +169,7 @@ func (a *Attempt) ticketLife() time.Duration {
 // repeatLeaveFor repeats the leave off the caller's path until it has a reply. If the outcome of an enter is unknown, it
 // continues until that enter can no longer be executed. Callers may have locked the mutex: a is over.
 func (a *Attempt) repeatLeaveFor(lasts time.Duration) {
-	undo := a.footprint.Undo(a.leaveCall(nil, 0), lasts, a.request.Life)
+	undo := a.footprint.Undo(a.leaveCall(nil, nil, 0), lasts, a.request.Life)
 	undo.OnDone = a.handleRepetitionEnd
 	undo.OnReply = func(reply wire.Reply) time.Duration {
 		a.readGrants(reply)

@@ -152,13 +152,13 @@ func TestDeniedReleaseIsRepeatedAfterItsHoldHasEnded(t *testing.T) {
 			waiting := u.startWaiting(t.Context(), 1)
 			holder.release(held)
 			a := within(t, "the lock", waiting).mustHave(t)
-			f.server.MustDo(t, "ZADD", u.q.keys.All[1], "1", a.Name())
+			f.server.MustDo(t, "ZADD", u.q.keys.AppendKeys(nil)[1], "1", a.Name())
 			f.server.MustDo(t, "ACL", "SETUSER", "default", "-zrem", "-zpopmin")
 			u.done(u.q) // a session that still uses the lock repeats the release anyway
 			require.ErrorIs(t, releases(t.Context(), a), errs.ErrDenied)
 			before := f.server.CommandStats()["evalsha"].Calls
 			await(t, "a few repetitions", func() bool { return f.server.CommandStats()["evalsha"].Calls >= before+3 })
-			f.server.MustDo(t, "HSET", u.q.keys.All[2], u.session.ID(), // silent for a second: no hand-off removes its ticket
+			f.server.MustDo(t, "HSET", u.q.keys.AppendKeys(nil)[2], u.session.ID(), // silent for a second: no hand-off removes its ticket
 				wire.Stamp(time.Now().Add(-time.Second).UnixMicro()).Text()+strings.Repeat("0", 20))
 			f.server.MustDo(t, "ACL", "SETUSER", "default", "+zrem", "+zpopmin")
 			f.awaitNothingLeft(holder, u)

@@ -170,7 +170,7 @@ func releaseOneByOne(ctx context.Context, s *session.Session, releases []*LockRe
 	}
 	calls := make([]wire.Call, len(releases))
 	for i, r := range releases {
-		calls[i] = r.Attempt.leaveCall(nil, r.LastUsed)
+		calls[i] = r.Attempt.leaveCall(nil, nil, r.LastUsed)
 	}
 	for i, outcome := range s.Runner.RunMany(ctx, calls) {
 		r := releases[i]

@@ -64,7 +64,7 @@ func TestMovingSlot_SecondEnter_ChecksTheQueue(t *testing.T) {
 	u.mu.Lock()
 	next.attempt().footprint.Sent++ // its reply was lost
 	u.mu.Unlock()
-	f.server.MustDo(t, "ZADD", u.q.keys.All[1], 1, next.attempt().ticket())
+	f.server.MustDo(t, "ZADD", u.q.keys.AppendKeys(nil)[1], 1, next.attempt().ticket())
 	f.startMove()
 	u.release(f.awaitGrant(next))
 	require.Empty(t, f.holder())

@@ -2,7 +2,11 @@
 
 package queue
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/signalbox-go/signalbox/internal/names"
+)
 
 // pastTickets has the last attempts that had a ticket, and of which the server has nothing any more. A failover that loses the end of
 // one brings back its ticket, which the heartbeats of the session keep alive. An attempt that is not in it may be that of a copy of this
@@ -14,7 +18,7 @@ type pastTickets struct {
 
 // pastTicket is what is needed to leave once more.
 type pastTicket struct {
-	keys    *LockKeys
+	keys    *names.Set
 	text    string // that of the attempt
 	request *Request
 }

@@ -161,19 +161,19 @@ func (p *queuePoll) call() wire.Call {
 	}
 	return wire.Call{
 		Script: q.registry.protocol.Poll,
-		Keys:   q.keys.All,
+		Keys:   q.keys.AppendKeys(nil),
 		Args: []string{
 			s.ID(), micros(p.heartbeat.life), p.heartbeat.number, s.Settings.Label,
-			s.PublishCommand(), q.keys.Channel, attempts.String(), p.floorTTL,
+			s.PublishCommand(), q.channel(), attempts.String(), p.floorTTL,
 		},
 	}
 }
 
 func (p *queuePoll) heartbeatCall() wire.Call {
-	s := p.q.registry.session
+	s, keys := p.q.registry.session, p.q.keys.AppendKeys(nil)
 	return wire.Call{
 		Script: scripts.QueueHeartbeat,
-		Keys:   []string{p.q.keys.All[len(p.q.keys.All)-1]},
+		Keys:   keys[len(keys)-1:],
 		Args:   []string{s.ID(), micros(p.heartbeat.life), p.heartbeat.number, s.Settings.Label},
 	}
 }

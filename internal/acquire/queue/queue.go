@@ -7,30 +7,18 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/dispatch"
+	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
-
-// LockKeys are the keys of one lock, and the channel of its messages.
-type LockKeys struct {
-	// Holder is the key that names the holder.
-	Holder string
-	// All are the keys of Enter, Poll and Leave, in their order. The last one has the heartbeats of the waiting sessions.
-	All []string
-	// Channel is the channel of the lock's messages. The channel of a queue's grants is Channel followed by the id of
-	// the session.
-	Channel string
-	// Slot is the slot of the keys, in a cluster.
-	Slot uint16
-}
 
 // Queue is the server's queue of one lock, as one session sees it. The mutex of the Registry guards the fields.
 //
 // A session has one Queue for each lock that it holds. So a Queue is small until an attempt has to wait.
 type Queue struct {
 	registry   *Registry
-	keys       *LockKeys // assigned once
-	*waitState           // nil until an attempt had to wait
+	keys       *names.Set // assigned once
+	*waitState            // nil until an attempt had to wait
 
 	users         int32          // the number of callers that use the queue
 	attempts      int32          // the number of attempts of the queue that the Registry knows
@@ -57,6 +45,12 @@ type waitState struct {
 	holdEnds    time.Duration // the hold lasts at least until then, on the monotonic clock
 	polledAt    time.Duration // when the poll was sent, on the monotonic clock
 }
+
+// maxKeys is the greatest number of keys of a call.
+const maxKeys = 4
+
+// channel returns the channel of the lock's messages. The channel of the grants is that, followed by the id of the session.
+func (q *Queue) channel() string { return q.registry.Channel(*q.keys) }
 
 // initWaitLocked makes sure that the queue has a waitState.
 func (q *Queue) initWaitLocked() {
@@ -133,7 +127,7 @@ func (q *Queue) listen() {
 	registry := q.registry
 	registry.mu.Lock()
 	if q.listener == nil {
-		q.listener = registry.listenerLocked(q.keys.Channel+registry.session.ID(), q)
+		q.listener = registry.listenerLocked(q.channel()+registry.session.ID(), q)
 	}
 	listener := q.listener
 	registry.mu.Unlock()
@@ -144,7 +138,7 @@ func (q *Queue) listen() {
 // the first enter, so that no poll has to follow the enter.
 func (q *Queue) listenIfSubscribed() {
 	s := q.registry.session
-	if s.Dispatch.Channels() > 0 && s.Dispatch.IsSubscribed(q.keys.Channel+s.ID()) {
+	if s.Dispatch.Channels() > 0 && s.Dispatch.IsSubscribed(q.channel()+s.ID()) {
 		q.listen()
 	}
 }

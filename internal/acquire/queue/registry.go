@@ -13,6 +13,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -89,18 +90,21 @@ func New(s *session.Session, protocol Protocol) *Registry {
 	return registry
 }
 
+// Channel returns the channel of the messages about the lock n.
+func (r *Registry) Channel(n names.Set) string { return r.session.GrantsChannel(n) }
+
 // Begin returns the queue with these keys, which must not change. It counts the caller, or the hold that it will have, as a
 // user of the queue and in the session. It returns why the session accepts no caller.
-func (r *Registry) Begin(keys *LockKeys) (*Queue, error) {
+func (r *Registry) Begin(keys *names.Set) (*Queue, error) {
 	if err := r.session.Begin(); err != nil {
 		return nil, err
 	}
 	return r.use(keys), nil
 }
 
-func (r *Registry) use(keys *LockKeys) *Queue { return r.useIn(nil, keys) }
+func (r *Registry) use(keys *names.Set) *Queue { return r.useIn(nil, keys) }
 
-func (r *Registry) useIn(unused *Queue, keys *LockKeys) *Queue {
+func (r *Registry) useIn(unused *Queue, keys *names.Set) *Queue {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.useLocked(unused, keys)
@@ -108,7 +112,7 @@ func (r *Registry) useIn(unused *Queue, keys *LockKeys) *Queue {
 
 // useLocked returns the queue with these keys, and counts the caller as its user. A new queue uses the memory of unused, if that
 // is not nil.
-func (r *Registry) useLocked(unused *Queue, keys *LockKeys) *Queue {
+func (r *Registry) useLocked(unused *Queue, keys *names.Set) *Queue {
 	q := r.mu.queues[keys.Holder]
 	if q == nil {
 		if q = unused; q == nil {

@@ -60,10 +60,10 @@ func (a *Attempt) requeueCall(old *Attempt, lastUsed wire.Stamp) (call wire.Call
 	h := q.registry.heartbeatLocked(sent)
 	return wire.Call{
 		Script: q.registry.protocol.Requeue,
-		Keys:   q.keys.All,
+		Keys:   q.keys.AppendKeys(nil),
 		Args: []string{
 			old.Name(), a.ticket(), micros(a.request.Life), a.footprint.NotAfter.Text(), micros(h.life), h.number,
-			s.Settings.Label, s.PublishCommand(), q.keys.Channel, a.request.FloorTTL, old.floorArg(lastUsed), flag(old.footprint.HasNoTicket()),
+			s.Settings.Label, s.PublishCommand(), q.channel(), a.request.FloorTTL, old.floorArg(lastUsed), flag(old.footprint.HasNoTicket()),
 		},
 	}, sent
 }

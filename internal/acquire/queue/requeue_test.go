@@ -155,8 +155,8 @@ func TestRequeue_HoldIsLost_IsReported(t *testing.T) {
 			u.fixture.server.MustDo(u.fixture, "SET", u.q.keys.Holder, "sb1q1780000000000000")
 		}, false},
 		"Forced": {func(u *user, a *Attempt) {
-			u.fixture.server.MustDo(u.fixture, "EVAL", scripts.LockForce.Source, 3, u.q.keys.All[0], u.q.keys.All[1], u.q.keys.All[2],
-				a.ticket()[:41], "PUBLISH", u.q.keys.Channel, "", "60000")
+			u.fixture.server.MustDo(u.fixture, "EVAL", scripts.LockForce.Source, 3, u.q.keys.AppendKeys(nil)[0], u.q.keys.AppendKeys(nil)[1], u.q.keys.AppendKeys(nil)[2],
+				a.ticket()[:41], "PUBLISH", u.q.channel(), "", "60000")
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {

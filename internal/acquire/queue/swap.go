@@ -61,14 +61,14 @@ func (a *Attempt) sendSwap(ctx context.Context, script *scripts.Script, old *Att
 
 func (a *Attempt) swapCall(script *scripts.Script, old *Attempt, sent clock.Instant) wire.Call {
 	registry, q := a.q.registry, a.q
-	leave := old.leaveCall(nil, 0)
+	leave := old.leaveCall(nil, nil, 0)
 	registry.mu.Lock()
 	defer registry.mu.Unlock()
 	notAfter := registry.session.NotAfter(q.keys.Slot, sent, session.MaxPatience)
 	a.footprint.Send(notAfter)
 	return wire.Call{
 		Script: script,
-		Keys:   q.keys.All,
+		Keys:   q.keys.AppendKeys(nil),
 		Args:   append([]string{a.ticket(), micros(a.request.Life), notAfter.Text()}, leave.Args...),
 	}
 }

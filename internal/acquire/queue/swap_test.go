@@ -25,14 +25,12 @@ var permitsKind = Protocol{QueueScripts: &layout.QueueScripts{
 }}
 
 // permitsKeys returns the keys of the semaphore of the tests, which has three permits.
-func permitsKeys(tb testing.TB) *LockKeys {
+func permitsKeys(tb testing.TB) *names.Set {
 	tb.Helper()
 	n, err := names.Native(names.NamingOptions{Prefix: names.DefaultPrefix}, "a")
 	require.NoError(tb, err)
-	return &LockKeys{
-		Holder: n.Permits(), All: []string{n.Permits(), n.PermitsQueue(), n.PermitsHeartbeats()},
-		Channel: names.Grants(names.DefaultPrefix),
-	}
+	n = n.ForSemaphore()
+	return &n
 }
 
 // permits returns a request for n permits.
@@ -127,7 +125,7 @@ func TestPermitsFreedBySwapAreGranted(t *testing.T) {
 			returned <- outcome{a, err}
 		}()
 		await(t, "a ticket in the queue", func() bool {
-			return f.server.MustDo(t, "ZCARD", permitsKeys(t).All[1]) == int64(i+1)
+			return f.server.MustDo(t, "ZCARD", permitsKeys(t).AppendKeys(nil)[1]) == int64(i+1)
 		})
 		waiting = append(waiting, returned)
 	}
@@ -164,12 +162,12 @@ func TestSwap_Refused_ReturnsTheReason(t *testing.T) {
 	f := newFixture(t)
 	u := f.joinPermits(f.server)
 	a := u.acquirePermits(3)
-	f.server.MustDo(t, "SET", permitsKeys(t).All[2], "another's")
-	f.server.MustDo(t, "ZADD", permitsKeys(t).All[1], 1, strings.Repeat("-", 41)+"0000000001") // so that the heartbeats are read
+	f.server.MustDo(t, "SET", permitsKeys(t).AppendKeys(nil)[2], "another's")
+	f.server.MustDo(t, "ZADD", permitsKeys(t).AppendKeys(nil)[1], 1, strings.Repeat("-", 41)+"0000000001") // so that the heartbeats are read
 	_, err := u.swapForOne(t.Context(), a)
 	require.ErrorContains(t, err, "WRONGTYPE")
 	require.Equal(t, []string{a.Name()}, f.permitHolds(), "nothing is half done")
-	f.server.MustDo(t, "DEL", permitsKeys(t).All[2], permitsKeys(t).All[1])
+	f.server.MustDo(t, "DEL", permitsKeys(t).AppendKeys(nil)[2], permitsKeys(t).AppendKeys(nil)[1])
 	a.Abandon()
 	f.awaitNoPermits(u)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -55,7 +56,7 @@ func (t *QueuedTicket) waitedSince() clock.Instant {
 
 // MakeTicket makes t a ticket for the lock with these keys, which must not change, or returns why the session accepts none. If the
 // session has no queue of the lock, it uses the memory of unused, if that is not nil. Nothing is sent before the Join of t.
-func (r *Registry) MakeTicket(t *QueuedTicket, unused *Queue, keys *LockKeys, request *Request) error {
+func (r *Registry) MakeTicket(t *QueuedTicket, unused *Queue, keys *names.Set, request *Request) error {
 	if err := r.session.Begin(); err != nil {
 		return err
 	}

@@ -54,7 +54,7 @@ func (a *Attempt) Yield(ctx context.Context, script *scripts.Script) (YieldResul
 }
 
 func (a *Attempt) yieldCall(script *scripts.Script) wire.Call {
-	leave := a.leaveCall(nil, 0)
+	leave := a.leaveCall(nil, nil, 0)
 	return wire.Call{
 		Script: script,
 		Keys:   leave.Keys,

@@ -99,7 +99,7 @@ func (a *attempt) send(ctx context.Context, script *scripts.Script, args []strin
 // prepareTry prepares one try, and returns its not-after.
 func (a *attempt) prepareTry(sent clock.Instant) wire.Stamp {
 	registry := a.lock.registry
-	notAfter := registry.session.NotAfter(a.lock.keys.Slot, sent, a.request.Life)
+	notAfter := registry.session.NotAfter(a.lock.slot, sent, a.request.Life)
 	registry.mu.Lock()
 	defer registry.mu.Unlock()
 	a.footprint.Send(notAfter)
@@ -131,7 +131,7 @@ func (a *attempt) leftNoHoldLocked() {
 // handleTryReply handles the reply to a try.
 func (a *attempt) handleTryReply(reply wire.Reply, sent clock.Instant) (heldFor time.Duration, err error) {
 	registry, now := a.lock.registry, clock.Now()
-	slot := a.lock.keys.Slot
+	slot := a.lock.slot
 	switch code := reply.Code(); {
 	case code == wire.Done && reply.Stamp(1) != 0:
 		registry.session.Clock.Observe(slot, reply.Stamp(1), now)

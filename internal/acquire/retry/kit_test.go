@@ -15,6 +15,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/acquire/retry"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
@@ -61,7 +62,7 @@ type user struct {
 
 	fixture *fixture
 	session *session.Session
-	keys    *queue.LockKeys
+	keys    *names.Set
 	table   *local.Table
 	local   *local.Queue // where the goroutines of the session wait
 }
@@ -78,6 +79,11 @@ func shared(options ...redisson.Option) *layout.Layout {
 	return l
 }
 
+// keysOf returns the keys of the lock of the tests.
+func keysOf(n names.Set) layout.Keys {
+	return layout.Keys{Holder: n.Holder, All: []string{n.Holder}, Channel: channel}
+}
+
 // joinAs is join for another kind of lock.
 func (f *fixture) joinAs(at redistest.Dialer, kind *layout.Retry, set ...func(*session.Settings)) *user {
 	f.Helper()
@@ -91,9 +97,9 @@ func (f *fixture) joinAs(at redistest.Dialer, kind *layout.Retry, set ...func(*s
 	}
 	u := &user{fixture: f, session: session.New(at.Client(f, tune), s, false)}
 	u.LockRegistry = session.RegistryOf(u.session, "retry", func() *retry.LockRegistry {
-		return retry.New(u.session, retry.Config{Retry: kind, Layout: shared()})
+		return retry.New(u.session, retry.Config{Retry: kind, Keys: keysOf, Layout: shared()})
 	})
-	u.keys = &queue.LockKeys{Holder: "a", All: []string{"a"}, Channel: channel}
+	u.keys = &names.Set{Holder: "a"}
 	u.table = local.NewTable(u.session.Timers)
 	u.local = u.table.Use("a")
 	f.Cleanup(func() {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/acquire/queue"
 	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
@@ -17,7 +18,8 @@ const BackOff = 2 * time.Millisecond
 // retriedLock is one lock for which a session tries. The mutex of the LockRegistry guards the fields.
 type retriedLock struct {
 	registry *LockRegistry
-	keys     queue.LockKeys // assigned once
+	keys     layout.Keys // assigned once, as is the slot
+	slot     uint16
 
 	users      int
 	unfinished int // the number of attempts that are not over, or have no reply to their release yet

@@ -5,8 +5,8 @@ package retry
 import (
 	"sync"
 
-	"github.com/signalbox-go/signalbox/internal/acquire/queue"
 	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
@@ -15,6 +15,7 @@ import (
 type Config struct {
 	*layout.Retry
 
+	Keys   func(n names.Set) layout.Keys
 	Layout *layout.Layout
 	// Refusal returns the error for a reply of Acquire below -2.
 	Refusal func(wire.Reply) error
@@ -43,19 +44,19 @@ func New(s *session.Session, kind Config) *LockRegistry {
 // verb returns the command with which scripts publish. It is known after the handshake with the server.
 func (r *LockRegistry) verb() string { return r.session.PublishCommandsIn(r.config.Layout) }
 
-// begin returns the lock with these keys, and counts the caller, or the hold that it will have, as a user of the lock and in
+// begin returns the lock with these names, and counts the caller, or the hold that it will have, as a user of the lock and in
 // the session. It returns why the session accepts no caller.
-func (r *LockRegistry) begin(keys *queue.LockKeys) (*retriedLock, error) {
+func (r *LockRegistry) begin(n *names.Set) (*retriedLock, error) {
 	if err := r.session.Begin(); err != nil {
 		return nil, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	q := r.mu.locks[keys.Holder]
+	q := r.mu.locks[n.Holder]
 	if q == nil {
-		q = &retriedLock{registry: r, keys: *keys}
+		q = &retriedLock{registry: r, keys: r.config.Keys(*n), slot: n.Slot}
 		q.expiry.Init(q)
-		r.mu.locks[keys.Holder] = q
+		r.mu.locks[n.Holder] = q
 	}
 	q.users++
 	r.session.Timers.Cancel(&q.expiry)

@@ -15,6 +15,8 @@ import (
 	"github.com/signalbox-go/signalbox/internal/acquire/queue"
 	"github.com/signalbox-go/signalbox/internal/acquire/retry"
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/redisson"
 )
@@ -100,9 +102,12 @@ func TestGrantHasTheTokensOfItsLayout(t *testing.T) {
 	a = writes.acquire(exclusive)
 	require.Equal(t, a.Grant().Stamp, a.Grant().Last, "it is not handed over")
 	f.release(a)
-	fenced := retry.New(u.session, retry.Config{Retry: shared(redisson.Fenced).Lock.Retry, Layout: shared(redisson.Fenced)})
+	fenced := retry.New(u.session, retry.Config{
+		Retry: shared(redisson.Fenced).Lock.Retry, Layout: shared(redisson.Fenced),
+		Keys: func(names.Set) layout.Keys { return layout.Keys{Holder: "a", All: []string{"a", "counter"}, Channel: channel} },
+	})
 	f.server.MustDo(t, "SET", "counter", "41")
-	b, err := fenced.Try(t.Context(), &queue.LockKeys{Holder: "a", All: []string{"a", "counter"}, Channel: channel}, exclusive)
+	b, err := fenced.Try(t.Context(), u.keys, exclusive)
 	require.NoError(t, err)
 	first, last = b.Grant().Tokens()
 	require.Equal(t, []uint64{42, 42}, []uint64{first, last})

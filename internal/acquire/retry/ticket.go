@@ -10,14 +10,15 @@ import (
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// Try acquires the lock with these keys if it is free. It fails without a round trip while another call of this session is
+// Try acquires the lock with these names if it is free. It fails without a round trip while another call of this session is
 // ahead of the caller.
-func (r *LockRegistry) Try(ctx context.Context, keys *queue.LockKeys, request *queue.Request) (queue.Hold, error) {
-	l, err := r.begin(keys)
+func (r *LockRegistry) Try(ctx context.Context, n *names.Set, request *queue.Request) (queue.Hold, error) {
+	l, err := r.begin(n)
 	if err != nil {
 		return nil, err
 	}
@@ -55,9 +56,9 @@ type retriedTicket struct {
 	firstCtx    wire.NoDeadline // the context of the first Join
 }
 
-// NewTicket returns a ticket for the lock with these keys, or why the session accepts none. Nothing is sent before its Join.
-func (r *LockRegistry) NewTicket(keys *queue.LockKeys, request *queue.Request) (queue.Ticket, error) {
-	l, err := r.begin(keys)
+// NewTicket returns a ticket for the lock with these names, or why the session accepts none. Nothing is sent before its Join.
+func (r *LockRegistry) NewTicket(n *names.Set, request *queue.Request) (queue.Ticket, error) {
+	l, err := r.begin(n)
 	if err != nil {
 		return nil, err
 	}
