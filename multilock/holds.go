@@ -111,6 +111,12 @@ func (h *memberHolds) Named(op string, err error) error {
 // OnLost implements hold.Owner: a member was lost, and the others are released.
 func (h *memberHolds) OnLost(renewal.End) { h.release() }
 
+// Key implements hold.Owner. The hold is nowhere at the server.
+func (*memberHolds) Key() string { return "" }
+
+// ID implements hold.Owner.
+func (*memberHolds) ID() string { return "" }
+
 // release releases what was acquired, off the caller's path, and returns a channel that is closed when that
 // is done. The goroutine ends when the servers have replied, or have not for a second; until then the members
 // count as held in their sessions, whose Close waits for them.

@@ -98,7 +98,7 @@ func (l *Lock) makeHold(q *local.Queue, b *ballot, token wire.Stamp) (hold.Lease
 	set := l.base.Terms
 	h := &quorumHold{lock: l, queue: q, ballot: b}
 	lease := h.Begin(h, &l.group.scope, token.Token(), token.Token())
-	terms := renewal.Config{Key: l.base.Names.Holder, Hold: b.attempt, Life: set.Lease, Renewed: !set.Fixed}
+	terms := &renewal.Config{Life: set.Lease, Renewed: !set.Fixed}
 	if set.MaxHold > 0 {
 		terms.Until = b.sent.Add(set.MaxHold)
 	}

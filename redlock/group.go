@@ -170,7 +170,7 @@ func (h *holdTable) add(hold *quorumHold, since uint64) (needsRecheck bool) {
 	if h.mu.byKey == nil {
 		h.mu.byKey = make(map[string]*quorumHold)
 	}
-	h.mu.byKey[hold.key()] = hold
+	h.mu.byKey[hold.Key()] = hold
 	return h.mu.rechecks != since
 }
 
@@ -178,8 +178,8 @@ func (h *holdTable) add(hold *quorumHold, since uint64) (needsRecheck bool) {
 func (h *holdTable) remove(hold *quorumHold) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.mu.byKey[hold.key()] == hold {
-		delete(h.mu.byKey, hold.key())
+	if h.mu.byKey[hold.Key()] == hold {
+		delete(h.mu.byKey, hold.Key())
 	}
 }
 

@@ -36,8 +36,11 @@ func (h *quorumHold) OnRelease(now clock.Instant) error {
 	return h.release(h.Term.Deadline().Until(now))
 }
 
-// key returns the key of the lock.
-func (h *quorumHold) key() string { return h.Term.Key() }
+// Key implements hold.Owner.
+func (h *quorumHold) Key() string { return h.lock.base.Names.Holder }
+
+// ID implements hold.Owner.
+func (h *quorumHold) ID() string { return h.ballot.attempt }
 
 // countOut counts the hold out: its servers have nothing of it any more, or are not waited for any longer.
 func (h *quorumHold) countOut() {

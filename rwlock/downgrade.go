@@ -53,7 +53,7 @@ func (l *Lock) downgrade(ctx context.Context, lease hold.Lease) error {
 	call := wire.Call{
 		Script: l.table.Downgrade,
 		Keys:   keys.All,
-		Args:   []string{term.Config().Hold, s.ID(), s.PublishCommandsIn(l.writer.Layout), keys.Channel, l.writer.Floor},
+		Args:   []string{lease.ID(), s.ID(), s.PublishCommandsIn(l.writer.Layout), keys.Channel, l.writer.Floor},
 	}
 	reply, err := s.Runner.Run(ctx, call)
 	if err != nil {

@@ -49,15 +49,15 @@ type shared struct{ writer, reader acquire.Shared }
 func (r *rwRegistry) newShared(table *layout.RWLock, s *session.Resolved) *shared {
 	life := s.Terms.First()
 	return &shared{
-		writer: acquire.Shared{Manager: &r.Manager, Scope: &r.writers, Request: &queue.Request{
+		writer: r.NewShared(&r.writers, &queue.Request{
 			Life: life, FloorTTL: s.Floor, Args: []string{"w"},
 			// A writer requests the lock also while its session writes: the lock may be taken by force, or the writer downgraded.
 			ShareKey: acquire.ShareKeyFor(&table.Kind, local.ShareKey{}, local.ShareKey{Policy: local.Own}),
-		}},
-		reader: acquire.Shared{Manager: &r.Manager, Scope: &r.readers, Request: &queue.Request{
+		}, s.Terms.Lease),
+		reader: r.NewShared(&r.readers, &queue.Request{
 			Life: life, FloorTTL: s.Floor, Args: []string{"r"}, Concurrent: true,
 			ShareKey: acquire.ShareKeyFor(&table.Kind, shareKey(s), local.ShareKey{Policy: local.Own, Concurrent: true}),
-		}},
+		}, s.Terms.Lease),
 	}
 }
 

@@ -220,7 +220,8 @@ func (s *Semaphore) newAcquirer(n int) *acquire.Acquirer {
 }
 
 func (s *Semaphore) newShared(n int) *acquire.Shared {
-	return &acquire.Shared{Manager: &s.registry.Manager, Scope: &s.registry.scope, Request: s.newRequest(n)}
+	shared := s.registry.NewShared(&s.registry.scope, s.newRequest(n), s.single.Terms.Lease)
+	return &shared
 }
 
 // singleShared returns what acquires one permit. Semaphores without options of their own share the newest one of their capacity.

@@ -94,8 +94,8 @@ func (ms *membership) wakePoller() {
 func (ms *membership) live(r joinReply, sent clock.Instant, of settings) {
 	m, base := ms.member, &ms.member.group.base
 	ms.number = r.number
-	ms.term.Init(base.Session.Keeper, ms, renewal.Config{
-		Script: scripts.HoldsRenew, Key: m.group.ends, Hold: r.number, Life: base.Terms.Lease, AsGiven: true, Renewed: true,
+	ms.term.Init(base.Session.Keeper, ms, &renewal.Config{
+		Script: scripts.HoldsRenew, Life: base.Terms.Lease, AsGiven: true, Renewed: true,
 	}, r.life, sent)
 	ms.term.Start(sent)
 	m.mu.Lock()
@@ -140,6 +140,9 @@ func (ms *membership) Fire() {
 		ms.member.group.base.Session.Timers.Schedule(&ms.timer, ms.left())
 	}
 }
+
+// Renewed implements renewal.Owner.
+func (ms *membership) Renewed() (key, hold string) { return ms.member.group.ends, ms.number }
 
 // OnTermEnd implements renewal.Owner.
 func (ms *membership) OnTermEnd(end renewal.End) { ms.lose(end.Why()) }

@@ -3,6 +3,7 @@
 package acquire
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -29,6 +30,16 @@ type Shared struct {
 	Manager *Manager
 	Scope   *hold.Scope
 	Request *queue.Request
+	renewal renewal.Config // of holds without an end
+}
+
+// NewShared returns what locks share whose leases are as long as lease.
+func (m *Manager) NewShared(scope *hold.Scope, request *queue.Request, lease time.Duration) Shared {
+	s := Shared{m, scope, request, renewal.Config{Script: m.Renew, Life: lease, Renewed: true}}
+	if request.KeepFor > 0 {
+		s.renewal.Script, s.renewal.MayBeIdle = m.Keep, true
+	}
+	return s
 }
 
 // Acquire blocks until the caller holds the lock. If the question for replicas had no reply, Acquire releases the
@@ -198,12 +209,7 @@ func (a *Acquirer) startHold(h *heldLock, q *local.Queue, serverHold queue.Hold,
 	}
 	first, last := grant.Tokens()
 	lease := h.Hold.Begin(h, a.Scope, first, lastToken(first, last, waited))
-	config, life, sent := a.renewalConfig(grant)
-	config.Hold = a.Manager.RenewalName(serverHold)
-	if !until.IsZero() {
-		config.Until = until
-		config.Renewed = config.Renewed && !config.Fixed // the grant has all that is left
-	}
+	config, life, sent := a.renewalConfig(grant, until)
 	h.Term.Init(a.Base.Session.Keeper, &h.Hold, config, life, sent)
 	serverHold.Begin(h) // from here on Close finds it
 	h.Term.Start(sent)
@@ -240,20 +246,23 @@ func (a *Acquirer) replicate(ctx context.Context, h queue.Hold) error {
 	return nil
 }
 
-// renewalConfig returns how the hold is renewed, for how long it has the lock to begin with, and from when that counts.
-func (a *Acquirer) renewalConfig(grant queue.Grant) (config renewal.Config, life time.Duration, sent clock.Instant) {
-	set := a.Base.Terms
+// renewalConfig returns how the hold is renewed, for how long it has the lock to begin with, and from when that counts. If until is
+// not the zero Instant, the hold ends by then, and the grant has all that is left.
+func (a *Acquirer) renewalConfig(grant queue.Grant, until clock.Instant) (config *renewal.Config, life time.Duration, sent clock.Instant) {
+	set, isRenewed := a.Base.Terms, true
 	life, sent = grant.Life, grant.Sent
-	config = renewal.Config{Script: a.Manager.Renew, Key: a.Names.Holder, Life: set.Lease, Renewed: true}
-	if a.Request.KeepFor > 0 {
-		config.Script, config.MayBeIdle = a.Manager.Keep, true
-	}
 	switch {
 	case set.Fixed:
 		// If the grant gives less time than was asked for, one renewal gives the rest, and no more.
-		config.Until, config.Fixed, config.Renewed = grant.Read.Add(set.Lease), true, life < set.Lease
+		isRenewed = life < set.Lease && until.IsZero()
+		until = cmp.Or(until, grant.Read.Add(set.Lease))
 	case set.MaxHold > 0:
-		config.Until = grant.Read.Add(set.MaxHold)
+		until = cmp.Or(until, grant.Read.Add(set.MaxHold))
+	}
+	if config = &a.renewal; !until.IsZero() {
+		own := *config
+		own.Until, own.Renewed, own.Fixed = until, isRenewed, set.Fixed
+		config = &own
 	}
 	// By the monotonic clock: the wall clock may have been set back between the two.
 	if requested := grant.Read.Add(set.Life()); requested.Mono() < sent.Add(life).Mono() {

@@ -55,7 +55,8 @@ func (e *Exclusive) Make(s *signalbox.Session, name string, mode Mode, options [
 	r := session.RegistryOf(e.Session, e.table().RegistryName, func() *exclusiveRegistry { return e.newRegistry(kind) })
 	switch {
 	case len(options) > 0:
-		e.Shared = &Shared{&r.Manager, &r.scope, e.newRequest(mode, e.Resolved)}
+		shared := e.share(r, mode, e.Resolved)
+		e.Shared = &shared
 	case mode == Ordered:
 		e.Shared = &r.ordered
 	default:
@@ -82,9 +83,14 @@ func (e *Exclusive) newRegistry(kind session.Kind) *exclusiveRegistry {
 	}
 	r := &exclusiveRegistry{Manager: NewManager(e.Session, e.Layout, &table.Kind, nil), scope: hold.Scope{Kind: string(kind)}}
 	r.AcquireMany, r.ReleaseMany = table.AcquireMany, table.ReleaseMany
-	r.turns = Shared{&r.Manager, &r.scope, e.newRequest(Turns, e.Session.Defaults[session.Reentrant])}
-	r.ordered = Shared{&r.Manager, &r.scope, e.newRequest(Ordered, e.Session.Defaults[session.Fair])}
+	r.turns = e.share(r, Turns, e.Session.Defaults[session.Reentrant])
+	r.ordered = e.share(r, Ordered, e.Session.Defaults[session.Fair])
 	return r
+}
+
+// share returns what locks with those settings share.
+func (e *Exclusive) share(r *exclusiveRegistry, mode Mode, s *session.Resolved) Shared {
+	return r.NewShared(&r.scope, e.newRequest(mode, s), s.Terms.Lease)
 }
 
 // newRequest returns the request of a lock with those settings. Holds whose time counts from the grant are not

@@ -32,6 +32,12 @@ type heldLock struct {
 	turnEnds time.Duration
 }
 
+// Key implements hold.Owner.
+func (h *heldLock) Key() string { return h.acquirer.Names.Holder }
+
+// ID implements hold.Owner.
+func (h *heldLock) ID() string { return h.acquirer.Manager.RenewalName(h.serverHold) }
+
 // OnRelease implements hold.Owner: the last lease was unlocked.
 func (h *heldLock) OnRelease(now clock.Instant) error {
 	switch h.handOver(now) {

@@ -74,10 +74,10 @@ func (u *user) acquirerOf(n int) *acquire.Acquirer {
 	base := acquire.Make(u.session, "a", session.Semaphore, u.options)
 	require.NoError(u.server, base.Check())
 	base.Names = base.Names.ForSemaphore()
-	return &acquire.Acquirer{Base: base, Shared: &acquire.Shared{
-		Manager: u.manager, Scope: &u.scope,
-		Request: &queue.Request{Life: base.Terms.Life(), FloorTTL: base.Floor, Mode: fmt.Sprintf("%010d", n), Args: []string{"3", "0"}, Concurrent: true},
-	}}
+	shared := u.manager.NewShared(&u.scope, &queue.Request{
+		Life: base.Terms.Life(), FloorTTL: base.Floor, Mode: fmt.Sprintf("%010d", n), Args: []string{"3", "0"}, Concurrent: true,
+	}, base.Terms.Lease)
+	return &acquire.Acquirer{Base: base, Shared: &shared}
 }
 
 // acquireAll acquires all permits.
@@ -95,7 +95,7 @@ func (u *user) swap(lease hold.Lease) (hold.Lease, error) {
 }
 
 // config returns how the hold of lease is renewed.
-func (u *user) config(lease hold.Lease) renewal.Config {
+func (u *user) config(lease hold.Lease) *renewal.Config {
 	u.server.Helper()
 	term, has := lease.TermFor(&u.scope, "sb:{a}:permits")
 	require.True(u.server, has)

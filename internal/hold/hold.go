@@ -26,6 +26,9 @@ type Scope struct {
 
 // Owner is the primitive that a hold came from. It is called back when the hold ends.
 type Owner interface {
+	// Key returns the key of the hold at the server, and ID what the server calls the hold.
+	Key() string
+	ID() string
 	// OnRelease is called when the last entry was released: hand the hold over or release it. Unlock returns
 	// its result.
 	OnRelease(now clock.Instant) error
@@ -157,6 +160,9 @@ func (h *Hold) HandOver(now clock.Instant) (Lease, bool) {
 	h.mu.since = now.Mono()
 	return Lease{hold: h, entry: entry, token: h.mu.token}, true
 }
+
+// Renewed implements renewal.Owner.
+func (h *Hold) Renewed() (key, hold string) { return h.owner.Key(), h.owner.ID() }
 
 // OnTermEnd implements renewal.Owner: it ends what depends on the hold, and then notifies its Owner.
 // Contexts end, and observers are notified, on a goroutine of their own: the caller has other leases

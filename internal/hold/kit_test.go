@@ -25,6 +25,7 @@ const firstToken, lastToken uint64 = 1000, 1003
 type ownerRecorder struct {
 	// released is the result of OnRelease.
 	released error
+	key      string
 
 	mu struct {
 		sync.Mutex
@@ -36,6 +37,11 @@ type ownerRecorder struct {
 		leased   bool
 	}
 }
+
+func (r *ownerRecorder) Key() string { return r.key }
+
+// ID implements Owner.
+func (*ownerRecorder) ID() string { return "hold" }
 
 func (r *ownerRecorder) OnRelease(clock.Instant) error {
 	r.ending()
@@ -98,13 +104,14 @@ var testScope = Scope{Kind: "test"}
 func begin(tb testing.TB, key string) (*fixture, Lease) {
 	tb.Helper()
 	b := &fixture{timers: timers.New()}
+	b.owner.key = key
 	b.keeper = renewal.NewKeeper(noServer{tb}, b.timers, nil)
 	tb.Cleanup(func() {
 		b.keeper.Close()
 		b.timers.Close()
 	})
 	lease := b.Begin(&b.owner, &testScope, firstToken, lastToken)
-	b.Term.Init(b.keeper, &b.Hold, renewal.Config{Key: key, Hold: "hold", Life: life}, life, clock.Now())
+	b.Term.Init(b.keeper, &b.Hold, &renewal.Config{Life: life}, life, clock.Now())
 	b.Term.Start(clock.Now())
 	return b, lease
 }

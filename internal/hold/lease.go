@@ -124,14 +124,14 @@ func (l Lease) Join() (Lease, bool) {
 }
 
 // ID returns what the server calls the hold of l.
-func (l Lease) ID() string { return l.hold.Term.Config().Hold }
+func (l Lease) ID() string { return l.hold.owner.ID() }
 
 // SetScope makes the hold of l count in another scope from here on: a writer's hold becomes a reader's.
 func (l Lease) SetScope(to *Scope) { l.hold.scope.Store(to) }
 
 // TermFor returns the term of the hold of l if that is a hold of the lock (scope, key).
 func (l Lease) TermFor(scope *Scope, key string) (*renewal.Term, bool) {
-	if l.hold == nil || l.hold.scope.Load() != scope || l.hold.Term.Key() != key {
+	if l.hold == nil || l.hold.scope.Load() != scope || l.hold.owner.Key() != key {
 		return nil, false
 	}
 	return &l.hold.Term, true

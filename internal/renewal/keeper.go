@@ -75,7 +75,7 @@ func (k *Keeper) renewAll(terms []*Term) {
 	wanted := make(map[*scripts.Script][]renewal, 1)
 	for _, t := range terms {
 		if r, ok := t.nextRequest(now); ok {
-			wanted[t.config.script] = append(wanted[t.config.script], r)
+			wanted[t.config.Script] = append(wanted[t.config.Script], r)
 		}
 	}
 	for script, all := range wanted {
@@ -118,7 +118,7 @@ func (k *Keeper) renew(now clock.Instant, script *scripts.Script, terms []renewa
 
 // kept notifies the owner of a hold that may be idle.
 func (t *Term) kept(sent clock.Instant, isMarked bool) {
-	if owner, is := t.owner.(KeptOwner); is && t.config.mayBeIdle {
+	if owner, is := t.owner.(KeptOwner); is && t.config.MayBeIdle {
 		owner.OnKept(sent, isMarked)
 	}
 }
@@ -165,8 +165,9 @@ func batchOf(script *scripts.Script, terms []renewal) wire.KeyedCall {
 		if r.life != life { // most are equal
 			life, text = r.life, wire.Milliseconds(r.life)
 		}
-		c.Keys = append(c.Keys, r.term.config.key)
-		c.PerKey = append(c.PerKey, r.term.config.hold, text)
+		key, hold := r.term.owner.Renewed()
+		c.Keys = append(c.Keys, key)
+		c.PerKey = append(c.PerKey, hold, text)
 	}
 	return c
 }

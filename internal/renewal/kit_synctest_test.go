@@ -195,36 +195,37 @@ func (m *model) renewals() int {
 func (m *model) steal(o *ownedTerm, hold string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.mu.keys[o.Key()].hold = hold
+	m.mu.keys[o.key].hold = hold
 }
 
 // mark marks the key of o, as a waiter does.
 func (m *model) mark(o *ownedTerm) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.mu.keys[o.Key()].marked = true
+	m.mu.keys[o.key].marked = true
 }
 
 // extend lets the key of o live for life from now on.
 func (m *model) extend(o *ownedTerm, life time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.mu.keys[o.Key()].ends = time.Now().Add(life)
+	m.mu.keys[o.key].ends = time.Now().Add(life)
 }
 
 // ends returns when the key of o ends without further calls.
 func (m *model) ends(o *ownedTerm) time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.mu.keys[o.Key()].ends
+	return m.mu.keys[o.key].ends
 }
 
 // ownedTerm is a term with its owner.
 type ownedTerm struct {
 	Term
 
-	server *model
-	ended  struct {
+	server    *model
+	key, hold string
+	ended     struct {
 		sync.Mutex
 		causes []error
 		gone   bool
@@ -248,13 +249,16 @@ func (o *ownedTerm) marks() []bool {
 	return slices.Clone(o.ended.kept)
 }
 
+// Renewed implements Owner.
+func (o *ownedTerm) Renewed() (key, hold string) { return o.key, o.hold }
+
 // OnTermEnd implements Owner, and holds the term to P2: it ends before its key does.
 func (o *ownedTerm) OnTermEnd(end End) {
 	o.ended.Lock()
 	defer o.ended.Unlock()
 	o.ended.causes, o.ended.gone, o.ended.at = append(o.ended.causes, end.Cause), end.Gone, time.Now()
 	if ends := o.server.ends(o); !end.Gone && !time.Now().Before(ends) {
-		o.server.Errorf("%s ended at %v, and its key at %v", o.Key(), time.Now(), ends)
+		o.server.Errorf("%s ended at %v, and its key at %v", o.key, time.Now(), ends)
 	}
 }
 
@@ -314,13 +318,11 @@ func (f *fixture) startGiven(config Config, life time.Duration) *ownedTerm {
 
 func (f *fixture) makeWith(config Config, life time.Duration) *ownedTerm {
 	f.made++
-	config.Key = "key" + strconv.Itoa(f.made)
-	config.Hold = "hold" + strconv.Itoa(f.made)
-	o := &ownedTerm{server: f.server}
+	o := &ownedTerm{server: f.server, key: "key" + strconv.Itoa(f.made), hold: "hold" + strconv.Itoa(f.made)}
 	f.server.mu.Lock()
-	f.server.mu.keys[config.Key] = &key{hold: config.Hold, ends: time.Now().Add(life)}
+	f.server.mu.keys[o.key] = &key{hold: o.hold, ends: time.Now().Add(life)}
 	f.server.mu.Unlock()
-	o.Init(f.Keeper, o, config, life, clock.Now())
+	o.Init(f.Keeper, o, &config, life, clock.Now())
 	return o
 }
 

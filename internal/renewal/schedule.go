@@ -52,7 +52,7 @@ func (t *Term) nextRequest(now clock.Instant) (r renewal, wanted bool) {
 	if isDue {
 		t.mu.due = clock.Instant{}
 	}
-	if t.config.renewed && (isDue || !rechecks) {
+	if t.config.Renewed && (isDue || !rechecks) {
 		if r.life = t.lifeLocked(now); r.life > 0 {
 			t.recordUseLocked(r.life)
 			return r, true
@@ -66,13 +66,13 @@ func (t *Term) nextRequest(now clock.Instant) (r renewal, wanted bool) {
 
 // lifeLocked returns the life to request in a renewal at now, or 0 if a renewal can no longer help.
 func (t *Term) lifeLocked(now clock.Instant) time.Duration {
-	life := t.config.life
-	if t.config.asGiven || t.config.mayBeIdle && !t.mu.lasted {
+	life := t.config.Life
+	if t.config.AsGiven || t.config.MayBeIdle && !t.mu.lasted {
 		life = t.mu.given
 	}
 	allowance := clock.Allowance(life)
-	if t.config.until != nil {
-		life = min(life, t.config.until.Until(now))
+	if until := t.config.Until; !until.IsZero() {
+		life = min(life, until.Until(now))
 	}
 	if now.Mono()+life-allowance <= t.Deadline().Mono() {
 		// The life is already as long as it may be, less the allowance for clocks. Only the deadline is left,

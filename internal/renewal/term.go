@@ -15,6 +15,8 @@ import (
 // Owner is notified when a term ends by itself: by its deadline, its greatest length, or the server's reply
 // that the hold is gone.
 type Owner interface {
+	// Renewed returns the key of the hold that the term keeps, and what renewals call the hold. It is called without a lock.
+	Renewed() (key, hold string)
 	// OnTermEnd is called once, never under a lock of this package, on a goroutine that it
 	// must not block.
 	OnTermEnd(end End)
@@ -54,13 +56,11 @@ func (e End) Why() error {
 	return errs.ErrLostLate
 }
 
-// Config is the hold that a term keeps, and how.
+// Config says how a term keeps its hold. It is not written any more once a term has it: terms that are alike share one.
 type Config struct {
 	// Script renews holds of this kind: nil is holder/renew. It has the arguments and replies of holder/renew, and may reply
 	// wire.Marked.
 	Script *scripts.Script
-	Key    string
-	Hold   string
 	// Life is what each renewal gives the key. A term that is not Renewed has it once.
 	Life time.Duration
 	// Until is when the term ends at the latest; the zero Instant is never.
@@ -74,28 +74,6 @@ type Config struct {
 	MayBeIdle bool
 	// Fixed says that the term was to end then, and so is lost, and has not been held for too long.
 	Fixed bool
-}
-
-// termConfig is a Config as a term keeps it. Few terms have an end, and each lock that is held has a term.
-type termConfig struct {
-	script    *scripts.Script
-	key, hold string
-	life      time.Duration
-	until     *clock.Instant // nil is never
-
-	renewed, asGiven, mayBeIdle, fixed bool
-}
-
-func keepConfig(c Config) termConfig {
-	kept := termConfig{
-		script: c.Script, key: c.Key, hold: c.Hold, life: c.Life,
-		renewed: c.Renewed, asGiven: c.AsGiven, mayBeIdle: c.MayBeIdle, fixed: c.Fixed,
-	}
-	if !c.Until.IsZero() {
-		kept.until = new(clock.Instant)
-		*kept.until = c.Until
-	}
-	return kept
 }
 
 // termState is one of the states of the package doc.
@@ -122,7 +100,7 @@ const (
 type Term struct {
 	keeper *Keeper
 	owner  Owner
-	config termConfig
+	config *Config
 	timer  timers.Timer
 	// deadline is written under mu. It is read under mu too, except for a first check.
 	deadline clock.Atomic
@@ -136,14 +114,14 @@ type Term struct {
 		isLong  bool          // a renewal has asked for more than the first life
 		due     clock.Instant // the next renewal, by the clock that says sooner; zero if no renewal is scheduled
 		given   time.Duration // the life that the server gave last; a grant gives less than the renewals ask for
-		cause   error         // why the term ended; nil if it was stopped
+		end     *End          // how the term ended; nil if it was stopped
 	}
 }
 
 // Init makes the term: the server gave the key life, in reply to a call sent at sent. Call it once, before
 // any other method, and before another goroutine knows the term.
-func (t *Term) Init(k *Keeper, owner Owner, config Config, life time.Duration, sent clock.Instant) {
-	t.keeper, t.owner, t.config = k, owner, keepConfig(config)
+func (t *Term) Init(k *Keeper, owner Owner, config *Config, life time.Duration, sent clock.Instant) {
+	t.keeper, t.owner, t.config = k, owner, config
 	t.timer.Init(t)
 	t.mu.given = min(config.Life, life)
 	t.deadline.Store(clock.Deadline(sent, life))
@@ -158,7 +136,7 @@ func (t *Term) Start(sent clock.Instant) {
 	if t.mu.state == ended {
 		return
 	}
-	if t.config.renewed {
+	if t.config.Renewed {
 		interval := t.mu.given / renewalsPerLife
 		t.mu.due = dueAfter(sent, t.grainLocked(interval), jitter(interval))
 	}
@@ -225,21 +203,8 @@ func (t *Term) IsFresh(now clock.Instant) bool {
 // confirm true.
 func (t *Term) Overdue(now clock.Instant) bool { return t.deadline.Load().Reached(now) }
 
-// Config returns what the term was started with.
-func (t *Term) Config() Config {
-	k := &t.config
-	c := Config{
-		Script: k.script, Key: k.key, Hold: k.hold, Life: k.life,
-		Renewed: k.renewed, AsGiven: k.asGiven, MayBeIdle: k.mayBeIdle, Fixed: k.fixed,
-	}
-	if k.until != nil {
-		c.Until = *k.until
-	}
-	return c
-}
-
-// Key returns the key of the hold that the term keeps.
-func (t *Term) Key() string { return t.config.key }
+// Config returns how the term keeps its hold.
+func (t *Term) Config() *Config { return t.config }
 
 // Alive compares the clock and returns nil while the term can be trusted, else why it ended. It ends the term
 // if it finds it over.
@@ -247,16 +212,21 @@ func (t *Term) Alive(now clock.Instant) error {
 	t.mu.Lock()
 	if t.mu.state == ended {
 		defer t.mu.Unlock()
-		if t.mu.cause == nil {
-			return errs.ErrReleased
-		}
-		return t.mu.cause
+		return t.causeLocked()
 	}
 	if !t.Overdue(now) {
 		t.mu.Unlock()
 		return nil
 	}
 	return t.endAndUnlock(t.overdueCauseLocked(now), false)
+}
+
+// causeLocked returns why the term has ended.
+func (t *Term) causeLocked() error {
+	if t.mu.end == nil {
+		return errs.ErrReleased
+	}
+	return t.mu.end.Cause
 }
 
 // Extended records that the server gave the key life anew, in reply to a call sent at sent; a life of 0 means
@@ -295,7 +265,7 @@ func (t *Term) extendLocked(life time.Duration, sent clock.Instant) {
 	}
 	// A reply that lengthens nothing puts off no renewal and brings none forward. But the reply to a renewal
 	// that is under way is not waited for any more.
-	if t.config.renewed && (isLonger || t.mu.due.IsZero()) {
+	if t.config.Renewed && (isLonger || t.mu.due.IsZero()) {
 		t.mu.due = dueAfter(sent, t.grainLocked(interval), in)
 	}
 }
@@ -322,10 +292,7 @@ func (t *Term) Stop(now clock.Instant) error {
 	}
 	defer t.mu.Unlock()
 	if t.mu.state == ended {
-		if t.mu.cause == nil {
-			return errs.ErrReleased
-		}
-		return t.mu.cause
+		return t.causeLocked()
 	}
 	t.mu.state = ended
 	t.keeper.timers.Cancel(&t.timer)
@@ -356,7 +323,7 @@ func (t *Term) Break(cause error, gone bool) bool {
 
 // overdueCauseLocked says why a term has ended that reached its deadline, or whose key is gone.
 func (t *Term) overdueCauseLocked(now clock.Instant) error {
-	if until := t.config.until; until != nil && !t.config.fixed && until.Add(-clock.Allowance(t.config.life)).Reached(now) {
+	if until := t.config.Until; !until.IsZero() && !t.config.Fixed && until.Add(-clock.Allowance(t.config.Life)).Reached(now) {
 		return errs.ErrMaxHold
 	}
 	return errs.ErrLost
@@ -366,9 +333,9 @@ func (t *Term) overdueCauseLocked(now clock.Instant) error {
 // that only one call does so.
 func (t *Term) endAndUnlock(cause error, gone bool) error { //nolint:revive // a fact about the key, not a switch
 	t.mu.state = ended
-	t.mu.cause = cause
 	now := clock.Now()
-	end := End{Cause: cause, Gone: gone, Fixed: t.config.fixed}
+	end := &End{Cause: cause, Gone: gone, Fixed: t.config.Fixed}
+	t.mu.end = end
 	if !gone {
 		end.Left = t.Deadline().Until(now) + clock.Allowance(t.mu.given)
 	}
@@ -377,6 +344,6 @@ func (t *Term) endAndUnlock(cause error, gone bool) error { //nolint:revive // a
 	}
 	t.keeper.timers.Cancel(&t.timer)
 	t.mu.Unlock()
-	t.owner.OnTermEnd(end)
+	t.owner.OnTermEnd(*end)
 	return cause
 }

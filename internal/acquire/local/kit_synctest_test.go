@@ -30,6 +30,8 @@ type fake struct{ hold.Hold }
 
 func (f *fake) OnRelease(clock.Instant) error { return nil }
 func (f *fake) OnLost(renewal.End)            {}
+func (f *fake) Key() string                   { return "" }
+func (f *fake) ID() string                    { return "" }
 
 // leased returns the lease of a hold with that token.
 func leased(token uint64) hold.Lease {

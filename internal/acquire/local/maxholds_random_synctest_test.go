@@ -197,6 +197,9 @@ type walkHold struct {
 
 func (h *walkHold) OnLost(renewal.End) {}
 
+func (*walkHold) Key() string { return "" }
+func (*walkHold) ID() string  { return "" }
+
 func (h *walkHold) NextLease(now clock.Instant) (hold.Lease, bool) {
 	if h.server.oneIn(4) {
 		return hold.Lease{}, false

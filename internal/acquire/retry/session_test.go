@@ -104,7 +104,9 @@ func TestGrantHasTheTokensOfItsLayout(t *testing.T) {
 	f.release(a)
 	fenced := retry.New(u.session, retry.Config{
 		Retry: shared(redisson.Fenced).Lock.Retry, Layout: shared(redisson.Fenced),
-		Keys: func(names.Set) layout.Keys { return layout.Keys{Holder: "a", All: []string{"a", "counter"}, Channel: channel} },
+		Keys: func(names.Set) layout.Keys {
+			return layout.Keys{Holder: "a", All: []string{"a", "counter"}, Channel: channel}
+		},
 	})
 	f.server.MustDo(t, "SET", "counter", "41")
 	b, err := fenced.Try(t.Context(), u.keys, exclusive)

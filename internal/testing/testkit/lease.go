@@ -34,20 +34,27 @@ func NewFakeLock(name string) *FakeLock {
 // Grant is one hold of a FakeLock.
 type Grant struct {
 	hold     hold.Hold
+	name     string
 	released func()
 }
 
 // Grant returns a hold with its first lease. released is called once if the last of its leases is unlocked, and not if
 // the hold is lost before.
 func (l *FakeLock) Grant(token uint64, released func()) (*Grant, signalbox.Lease) {
-	g := &Grant{released: released}
+	g := &Grant{name: l.name, released: released}
 	now := clock.Now()
-	g.hold.Term.Init(l.keeper, &g.hold, renewal.Config{Key: l.name, Hold: l.name, Life: life, Fixed: true}, life, now)
+	g.hold.Term.Init(l.keeper, &g.hold, &renewal.Config{Life: life, Fixed: true}, life, now)
 	return g, signalbox.Lease(g.hold.Begin(g, &l.scope, token, token))
 }
 
 // Lose ends the hold with ErrLost. It reports false if the hold had ended before.
 func (g *Grant) Lose() bool { return g.hold.Term.Break(errs.ErrLost, true) }
+
+// Key implements hold.Owner.
+func (g *Grant) Key() string { return g.name }
+
+// ID implements hold.Owner.
+func (g *Grant) ID() string { return g.name }
 
 // OnRelease implements hold.Owner. The term ends once: here or in Lose.
 func (g *Grant) OnRelease(now clock.Instant) error {
@@ -60,7 +67,7 @@ func (g *Grant) OnRelease(now clock.Instant) error {
 
 // Named implements hold.Namer.
 func (g *Grant) Named(op string, err error) error {
-	base := acquire.Base{Name: g.hold.Term.Key()}
+	base := acquire.Base{Name: g.name}
 	return base.Named(op, err)
 }
 
