@@ -93,7 +93,7 @@ func (a *Attempt) beginTrying(q *Queue, request *Request) {
 }
 
 func (a *Attempt) registerLocked() {
-	a.q.registry.mu.attempts[a.attempt()] = a
+	a.q.registry.mu.attempts.put(a)
 	a.q.attempts++
 }
 
@@ -154,8 +154,8 @@ func (a *Attempt) forget() {
 
 func (a *Attempt) forgetLocked() {
 	registry, attempt := a.q.registry, a.attempt()
-	if registry.mu.attempts[attempt] == a {
-		delete(registry.mu.attempts, attempt)
+	if registry.mu.attempts.get(attempt) == a {
+		registry.mu.attempts.remove(attempt)
 		a.q.attempts--
 		if a.footprint.Left >= session.TicketLeft {
 			registry.mu.past.add(a)

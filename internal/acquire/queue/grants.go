@@ -45,7 +45,7 @@ func (l *grantListener) queuesLocked() iter.Seq[*Queue] {
 			}
 			return
 		}
-		for _, q := range l.registry.mu.queues {
+		for q := range l.registry.mu.queues.all() {
 			if q.listener == l && !yield(q) {
 				return
 			}
@@ -135,7 +135,7 @@ func (r *Registry) applyGrants(text string) {
 // applyGrantLocked handles one grant. An unknown attempt belongs to a copy of this process, restored from a
 // snapshot, or was released while the message was on its way, or before a failover. A hold without an attempt expires.
 func (r *Registry) applyGrantLocked(g grantNotice, now clock.Instant) {
-	if a := r.mu.attempts[g.attempt]; a != nil {
+	if a := r.mu.attempts.get(g.attempt); a != nil {
 		a.applyGrantLocked(g.stamp, g.heartbeat, now)
 		return
 	}

@@ -87,7 +87,7 @@ func (a *Attempt) releasedUnwanted() {
 func (r *Registry) Recall(attempt string) {
 	r.mu.Lock()
 	var h session.RecalledHold
-	if a := r.mu.attempts[attempt]; a != nil {
+	if a := r.mu.attempts.get(attempt); a != nil {
 		h = a.recallLocked(wanted)
 	}
 	r.mu.Unlock()
@@ -100,7 +100,7 @@ func (r *Registry) Recall(attempt string) {
 func (r *Registry) RecallAll() {
 	r.mu.Lock()
 	var all []session.RecalledHold
-	for _, a := range r.mu.attempts {
+	for a := range r.mu.attempts.all() {
 		if h := a.recallLocked(recalled); h != nil {
 			all = append(all, h)
 		}

@@ -191,7 +191,7 @@ func (a *Attempt) repeatLeaveFor(lasts time.Duration) {
 func (a *Attempt) handleRepetitionEnd(err error) {
 	registry := a.q.registry
 	registry.mu.Lock()
-	isKnown := registry.mu.attempts[a.attempt()] == a
+	isKnown := registry.mu.attempts.get(a.attempt()) == a
 	continues := isKnown && a.q.users > 0 && registry.session.Ready() == nil && !wire.EndsUndo(err)
 	if isKnown && !continues {
 		a.forgetLocked()
@@ -221,7 +221,7 @@ func (r *Registry) ReadGrants(holder string, reply wire.Reply) {
 func (r *Registry) pollNow(holder string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if q := r.mu.queues[holder]; q != nil {
+	if q := r.mu.queues.get(holder); q != nil {
 		q.pollLocked()
 	}
 }

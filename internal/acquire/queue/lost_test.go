@@ -79,7 +79,7 @@ func TestGrantOfUnknownHeartbeatIsPolledAtOnce(t *testing.T) {
 	})
 
 	u.mu.Lock()
-	entered := u.mu.attempts[attempt]
+	entered := u.mu.attempts.get(attempt)
 	entered.state = entering // its reply is on its way: the poll has to list it all the same
 	entered.applyGrantLocked(1, "000000000001notknown", clock.Now())
 	require.True(t, entered.place == listedFirst)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/dispatch"
+	"github.com/signalbox-go/signalbox/internal/names"
 )
 
 // addWaiting adds n attempts in that state.
@@ -83,15 +84,15 @@ func TestListenerFindsItsQueues(t *testing.T) {
 	t.Parallel()
 	registry := &Registry{}
 	registry.mu.listeners = make(map[string]*grantListener)
-	registry.mu.queues = make(map[string]*Queue)
+	registry.mu.queues = newTable(func(q *Queue) string { return q.keys.Holder })
 	listen := func(name, channel string) *Queue {
-		q := &Queue{registry: registry}
+		q := &Queue{registry: registry, keys: &names.Set{Holder: name}}
 		q.listener = registry.listenerLocked(channel, q)
-		registry.mu.queues[name] = q
+		registry.mu.queues.put(q)
 		return q
 	}
 	alone := listen("alone", "x")
-	clear(registry.mu.queues)
+	registry.mu.queues.remove("alone")
 	require.Equal(t, []*Queue{alone}, slices.Collect(alone.listener.queuesLocked()), "not by a search")
 	one, other, left := listen("one", "y"), listen("other", "y"), listen("left", "y")
 	left.listener = nil

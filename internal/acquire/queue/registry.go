@@ -68,9 +68,9 @@ type Registry struct {
 	mu struct {
 		sync.Mutex
 		// The queues by holder key: queues in use, and queues in which an attempt waited a moment ago.
-		queues        map[string]*Queue
+		queues        table[Queue]
 		pendingQueues int                       // the number of queues in which an attempt enters or waits
-		attempts      map[string]*Attempt       // by attempt id, the attempts that may have something on the server
+		attempts      table[Attempt]            // by attempt id, the attempts that may have something on the server
 		past          pastTickets               // the attempts that are over
 		listeners     map[string]*grantListener // by channel, the listeners of queues in which an attempt waits
 		lastNumber    int64                     // the number of the newest heartbeat
@@ -84,8 +84,8 @@ func New(s *session.Session, protocol Protocol) *Registry {
 	registry := &Registry{session: s, protocol: protocol, phase: rand.N(dispatch.PollInterval), drift: rand.Float64() / 100}
 	registry.ctx, registry.cancel = errs.WithCancel(context.Background(), errs.ErrClosed)
 	registry.polls = timers.NewCollector(s.Timers, registry.pollAll)
-	registry.mu.queues = make(map[string]*Queue)
-	registry.mu.attempts = make(map[string]*Attempt)
+	registry.mu.queues = newTable(func(q *Queue) string { return q.keys.Holder })
+	registry.mu.attempts = newTable((*Attempt).attempt)
 	registry.mu.listeners = make(map[string]*grantListener)
 	return registry
 }
@@ -113,13 +113,13 @@ func (r *Registry) useIn(unused *Queue, keys *names.Set) *Queue {
 // useLocked returns the queue with these keys, and counts the caller as its user. A new queue uses the memory of unused, if that
 // is not nil.
 func (r *Registry) useLocked(unused *Queue, keys *names.Set) *Queue {
-	q := r.mu.queues[keys.Holder]
+	q := r.mu.queues.get(keys.Holder)
 	if q == nil {
 		if q = unused; q == nil {
 			q = new(Queue)
 		}
 		q.registry, q.keys = r, keys
-		r.mu.queues[keys.Holder] = q
+		r.mu.queues.put(q)
 	}
 	q.users++
 	return q
@@ -142,8 +142,8 @@ func (r *Registry) done(q *Queue) {
 
 // dropLocked forgets a queue that has no user.
 func (r *Registry) dropLocked(q *Queue) {
-	if q.users == 0 && r.mu.queues[q.keys.Holder] == q {
-		delete(r.mu.queues, q.keys.Holder)
+	if q.users == 0 && r.mu.queues.get(q.keys.Holder) == q {
+		r.mu.queues.remove(q.keys.Holder)
 	}
 }
 
@@ -152,7 +152,7 @@ func (r *Registry) dropLocked(q *Queue) {
 func (r *Registry) Len() (queues, attempts, listeners int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.mu.queues), len(r.mu.attempts), len(r.mu.listeners)
+	return r.mu.queues.len, r.mu.attempts.len, len(r.mu.listeners)
 }
 
 // ShareKeyOf returns the share key of a ticket of this session. It is zero if the ticket is not known, or belongs to one
@@ -164,7 +164,7 @@ func (r *Registry) ShareKeyOf(ticket string) local.ShareKey {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if a := r.mu.attempts[attempt[:attemptSize]]; a != nil {
+	if a := r.mu.attempts.get(attempt[:attemptSize]); a != nil {
 		return a.request.ShareKey
 	}
 	return local.ShareKey{}
@@ -175,7 +175,7 @@ func (r *Registry) ShareKeyOf(ticket string) local.ShareKey {
 func (r *Registry) Refuse(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, a := range r.mu.attempts {
+	for a := range r.mu.attempts.all() {
 		if a.state == queued {
 			a.toLocked(withdrawn)
 			a.waitLocked().refusal = err
@@ -193,7 +193,7 @@ func (r *Registry) LocalHolds(key string, recheck bool) []session.LocalHold {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var holds []session.LocalHold
-	for _, a := range r.mu.attempts {
+	for a := range r.mu.attempts.all() {
 		switch {
 		case key != "" && a.q.keys.Holder != key:
 		case a.localHold != nil:
