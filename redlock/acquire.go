@@ -98,11 +98,11 @@ func (l *Lock) makeHold(q *local.Queue, b *ballot, token wire.Stamp) (hold.Lease
 	set := l.base.Terms
 	h := &quorumHold{lock: l, queue: q, ballot: b}
 	lease := h.Begin(h, &l.group.scope, token.Token(), token.Token())
-	terms := &renewal.Config{Life: set.Lease, Renewed: !set.Fixed}
+	terms := &renewal.Config{Keeper: l.group.keeper, Life: set.Lease, Renewed: !set.Fixed}
 	if set.MaxHold > 0 {
 		terms.Until = b.sent.Add(set.MaxHold)
 	}
-	h.Term.Init(l.group.keeper, &h.Hold, terms, set.First(), b.sent)
+	h.Term.Init(&h.Hold, terms, set.First(), b.sent)
 	// Before the start: a term that is over already ends at once, and OnLost counts it out.
 	q.HoldBegan(request())
 	needsRecheck := l.group.holds.add(h, b.rechecks)

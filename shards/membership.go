@@ -94,8 +94,8 @@ func (ms *membership) wakePoller() {
 func (ms *membership) live(r joinReply, sent clock.Instant, of settings) {
 	m, base := ms.member, &ms.member.group.base
 	ms.number = r.number
-	ms.term.Init(base.Session.Keeper, ms, &renewal.Config{
-		Script: scripts.HoldsRenew, Life: base.Terms.Lease, AsGiven: true, Renewed: true,
+	ms.term.Init(ms, &renewal.Config{
+		Keeper: base.Session.Keeper, Script: scripts.HoldsRenew, Life: base.Terms.Lease, AsGiven: true, Renewed: true,
 	}, r.life, sent)
 	ms.term.Start(sent)
 	m.mu.Lock()

@@ -35,7 +35,7 @@ type Shared struct {
 
 // NewShared returns what locks share whose leases are as long as lease.
 func (m *Manager) NewShared(scope *hold.Scope, request *queue.Request, lease time.Duration) Shared {
-	s := Shared{m, scope, request, renewal.Config{Script: m.Renew, Life: lease, Renewed: true}}
+	s := Shared{m, scope, request, renewal.Config{Keeper: m.keeper, Script: m.Renew, Life: lease, Renewed: true}}
 	if request.KeepFor > 0 {
 		s.renewal.Script, s.renewal.MayBeIdle = m.Keep, true
 	}
@@ -120,7 +120,7 @@ func (a *Acquirer) beginGranted(ctx context.Context, q *local.Queue, t local.Tic
 	}
 	waited := time.Duration(0)
 	if !since.IsZero() {
-		waited = h.Grant().Read.Mono() - since.Mono()
+		waited = h.Grant().Read - since.Mono()
 	}
 	if own, is := t.(*lockMemory); is {
 		return a.beginHold(ctx, q, &own.held, h, waited)
@@ -203,14 +203,14 @@ func (a *Acquirer) startHold(h *heldLock, q *local.Queue, serverHold queue.Hold,
 	h.acquirer, h.serverHold = a, serverHold
 	grant := serverHold.Grant()
 	if a.sharesTickets() {
-		h.localQueue, h.turnEnds = q, grant.Read.Mono()+a.Manager.Turns.length(waited)
+		h.localQueue, h.turnEnds = q, grant.Read+a.Manager.Turns.length(waited)
 		q.UseAgain()
 		q.HoldBegan(a.Request.ShareKey)
 	}
 	first, last := grant.Tokens()
 	lease := h.Hold.Begin(h, a.Scope, first, lastToken(first, last, waited))
 	config, life, sent := a.renewalConfig(grant, until)
-	h.Term.Init(a.Base.Session.Keeper, &h.Hold, config, life, sent)
+	h.Term.Init(&h.Hold, config, life, sent)
 	serverHold.Begin(h) // from here on Close finds it
 	h.Term.Start(sent)
 	if err := a.Base.Session.EvictionError(); err != nil {
@@ -255,9 +255,9 @@ func (a *Acquirer) renewalConfig(grant queue.Grant, until clock.Instant) (config
 	case set.Fixed:
 		// If the grant gives less time than was asked for, one renewal gives the rest, and no more.
 		isRenewed = life < set.Lease && until.IsZero()
-		until = cmp.Or(until, grant.Read.Add(set.Lease))
+		until = cmp.Or(until, grant.Learned().Add(set.Lease))
 	case set.MaxHold > 0:
-		until = cmp.Or(until, grant.Read.Add(set.MaxHold))
+		until = cmp.Or(until, grant.Learned().Add(set.MaxHold))
 	}
 	if config = &a.renewal; !until.IsZero() {
 		own := *config
@@ -265,8 +265,8 @@ func (a *Acquirer) renewalConfig(grant queue.Grant, until clock.Instant) (config
 		config = &own
 	}
 	// By the monotonic clock: the wall clock may have been set back between the two.
-	if requested := grant.Read.Add(set.Life()); requested.Mono() < sent.Add(life).Mono() {
-		life, sent = set.Life(), grant.Read // the grant is longer than the request
+	if requested := grant.Read + set.Life(); requested < sent.Mono()+life {
+		life, sent = set.Life(), grant.Learned() // the grant is longer than the request
 	}
 	return config, life, sent
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -21,7 +22,8 @@ import (
 type Manager struct {
 	session.HoldRegistry // the one of the two that there is
 
-	kind *layout.Kind
+	kind   *layout.Kind
+	keeper *renewal.Keeper
 
 	Queues  *queue.Registry
 	Retries *retry.LockRegistry
@@ -49,7 +51,7 @@ func NewManager(s *session.Session, l *layout.Layout, kind *layout.Kind, refusal
 	if refusal == nil {
 		refusal = unknownReply
 	}
-	m := Manager{kind: kind, Renew: kind.Renew, RenewalName: queue.Hold.Name, LocalQueues: local.NewTable(s.Timers), Turns: new(TurnPolicy), recalls: new(recalls)}
+	m := Manager{kind: kind, keeper: s.Keeper, Renew: kind.Renew, RenewalName: queue.Hold.Name, LocalQueues: local.NewTable(s.Timers), Turns: new(TurnPolicy), recalls: new(recalls)}
 	if named := kind.RenewalName; named != nil {
 		m.RenewalName = func(h queue.Hold) string { return named(h.Grant().Stamp.Text(), h.Name()) }
 	}

@@ -150,7 +150,7 @@ func (h *heldLock) yield(sent clock.Instant, attempt *queue.Attempt) error {
 	}
 	if grant := h.serverHold.Grant(); h.Term.Extended(grant.Life, grant.Sent) {
 		h.Refill(grant.Tokens())
-		h.turnEnds = grant.Read.Mono() + h.acquirer.Manager.Turns.length(0)
+		h.turnEnds = grant.Read + h.acquirer.Manager.Turns.length(0)
 		if h.localQueue.HandOver(now, a.Request.ShareKey, h) == local.HandedOver {
 			return nil
 		}

@@ -17,7 +17,7 @@ const forever = 100 * 365 * 24 * time.Hour
 // parts and breaks the term when one ends. From here on the hold owns the leases in parts, which stay as they
 // are.
 func (h *Hold) BeginComposite(owner Owner, keeper *renewal.Keeper, parts []Lease, token uint64) Lease {
-	h.Term.Init(keeper, h, new(renewal.Config), forever, clock.Now())
+	h.Term.Init(h, &renewal.Config{Keeper: keeper}, forever, clock.Now())
 	return h.Begin(owner, &Scope{parts: parts}, token, token)
 }
 

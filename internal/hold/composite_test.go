@@ -60,7 +60,7 @@ func TestCompositeEndsWithItsFirstPart(t *testing.T) {
 func TestCompositeChecksTheClocksOfItsParts(t *testing.T) {
 	t.Parallel()
 	w := beginComposite(t)
-	w.parts[1].Term.Init(w.parts[1].keeper, &w.parts[1].Hold, &renewal.Config{Life: life}, life, clock.Now().Add(-life))
+	w.parts[1].Term.Init(&w.parts[1].Hold, &renewal.Config{Keeper: w.parts[1].keeper, Life: life}, life, clock.Now().Add(-life))
 	require.False(t, w.lease.Deadline().After(time.Now()))
 	require.ErrorIs(t, w.lease.Err(), errs.ErrLost)
 	_, lost := w.owner.counts()

@@ -158,9 +158,9 @@ func (h *Hold) takeAllDependentsLocked() *dependents {
 	for i := range h.mu.slots {
 		taken = h.mu.slots[i].takeDependentsLocked(taken)
 	}
-	if h.mu.overflow != nil {
-		for i := range h.mu.overflow.slots {
-			taken = h.mu.overflow.slots[i].takeDependentsLocked(taken)
+	if h.mu.rare != nil {
+		for i := range h.mu.rare.slots {
+			taken = h.mu.rare.slots[i].takeDependentsLocked(taken)
 		}
 	}
 	return taken
@@ -168,7 +168,7 @@ func (h *Hold) takeAllDependentsLocked() *dependents {
 
 // entryErrLocked returns why entry is over, or nil.
 func (h *Hold) entryErrLocked(entry uint64) error {
-	if h.mu.lost == nil && !h.liveLocked(entry) {
+	if h.lostLocked() == nil && !h.liveLocked(entry) {
 		return h.withName("", errs.ErrReleased)
 	}
 	return h.causeLocked()

@@ -20,10 +20,18 @@ type entrySlot struct {
 	dependents *dependents // nil if nothing ends with the entry
 }
 
-// overflowSlots are the slots for which the hold itself has no room.
-type overflowSlots struct {
-	slots []entrySlot
-	free  []uint64 // the indexes of the empty slots
+// rareState is what few holds need.
+type rareState struct {
+	slots []entrySlot // the slots for which the hold itself has no room
+	free  []uint64    // the indexes of the empty ones of these
+	lost  *namedEnd   // nil while the hold is not lost
+}
+
+func (h *Hold) rareLocked() *rareState {
+	if h.mu.rare == nil {
+		h.mu.rare = new(rareState)
+	}
+	return h.mu.rare
 }
 
 // addEntryLocked returns a new entry, or 0 if the hold has, or ever had, too many.
@@ -49,18 +57,15 @@ func (h *Hold) freeSlotLocked() uint64 {
 			return uint64(i)
 		}
 	}
-	if h.mu.overflow == nil {
-		h.mu.overflow = new(overflowSlots) // a pointer: few holds need it
-	}
-	overflow := h.mu.overflow
-	if n := len(overflow.free); n > 0 {
-		slot := overflow.free[n-1]
-		overflow.free = overflow.free[:n-1]
+	rare := h.rareLocked()
+	if n := len(rare.free); n > 0 {
+		slot := rare.free[n-1]
+		rare.free = rare.free[:n-1]
 		return slot
 	}
-	next := uint64(inlineEntries + len(overflow.slots))
+	next := uint64(inlineEntries + len(rare.slots))
 	if next < maxSlots {
-		overflow.slots = append(overflow.slots, entrySlot{})
+		rare.slots = append(rare.slots, entrySlot{})
 	}
 	return next
 }
@@ -70,12 +75,12 @@ func (h *Hold) slotLocked(slot uint64) *entrySlot {
 	if slot < inlineEntries {
 		return &h.mu.slots[slot]
 	}
-	return &h.mu.overflow.slots[slot-inlineEntries]
+	return &h.mu.rare.slots[slot-inlineEntries]
 }
 
 func (h *Hold) liveLocked(entry uint64) bool {
 	slot := entry & (maxSlots - 1)
-	if entry == 0 || slot >= inlineEntries && (h.mu.overflow == nil || slot >= uint64(inlineEntries+len(h.mu.overflow.slots))) {
+	if entry == 0 || slot >= inlineEntries && (h.mu.rare == nil || slot >= uint64(inlineEntries+len(h.mu.rare.slots))) {
 		return false
 	}
 	return h.slotLocked(slot).entry == entry
@@ -88,7 +93,7 @@ func (h *Hold) removeEntryLocked(entry uint64) *dependents {
 	deps := at.takeDependentsLocked(nil)
 	at.entry = 0
 	if slot >= inlineEntries {
-		h.mu.overflow.free = append(h.mu.overflow.free, slot)
+		h.mu.rare.free = append(h.mu.rare.free, slot)
 	}
 	h.mu.count--
 	return deps

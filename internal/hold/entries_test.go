@@ -91,7 +91,7 @@ func TestSlotsOfEndedEntriesAreUsedAgain(t *testing.T) {
 		require.NoError(t, m.Unlock())
 		require.NoError(t, n.Unlock())
 	}
-	require.LessOrEqual(t, cap(b.Hold.mu.overflow.slots), 4, "a hold grows with its entries")
+	require.LessOrEqual(t, cap(b.Hold.mu.rare.slots), 4, "a hold grows with its entries")
 }
 
 func TestUnlockReturnsTheResultOfTheRelease(t *testing.T) {

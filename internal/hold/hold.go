@@ -58,15 +58,14 @@ type Hold struct {
 	scope atomic.Pointer[Scope] // the scope of the lock's name; see Lease.SetScope
 	mu    struct {
 		sync.Mutex
-		token    uint64        // the token of the present tenure
-		since    time.Duration // monotonic: when the present tenure began
-		serial   uint64        // the number of the newest entry
-		count    int32         // the number of live entries
-		left     uint16        // the number of reserved tokens behind the present one
-		queued   bool          // the hold was granted after a wait at the server
-		slots    [inlineEntries]entrySlot
-		overflow *overflowSlots
-		lost     *namedEnd // nil while the hold is not lost
+		token  uint64        // the token of the present tenure
+		since  time.Duration // monotonic: when the present tenure began
+		serial uint64        // the number of the newest entry
+		count  int32         // the number of live entries
+		left   uint16        // the number of reserved tokens behind the present one
+		queued bool          // the hold was granted after a wait at the server
+		slots  [inlineEntries]entrySlot
+		rare   *rareState // nil until it is needed
 	}
 }
 
@@ -112,12 +111,20 @@ func (h *Hold) withName(op string, err error) error {
 	return err
 }
 
-// causeLocked returns why the hold was lost, or nil.
-func (h *Hold) causeLocked() error {
-	if h.mu.lost == nil {
+// lostLocked returns how the hold was lost, or nil.
+func (h *Hold) lostLocked() *namedEnd {
+	if h.mu.rare == nil {
 		return nil
 	}
-	return h.mu.lost.err
+	return h.mu.rare.lost
+}
+
+// causeLocked returns why the hold was lost, or nil.
+func (h *Hold) causeLocked() error {
+	if lost := h.lostLocked(); lost != nil {
+		return lost.err
+	}
+	return nil
 }
 
 // tokensBetween returns how many tokens behind token the hold may use. A block has fewer than it can count.
@@ -149,7 +156,7 @@ func (h *Hold) Refill(token, last uint64) {
 func (h *Hold) HandOver(now clock.Instant) (Lease, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.mu.lost != nil || h.mu.left == 0 || !h.Term.IsFresh(now) {
+	if h.lostLocked() != nil || h.mu.left == 0 || !h.Term.IsFresh(now) {
 		return Lease{}, false
 	}
 	entry := h.addEntryLocked()
@@ -175,7 +182,7 @@ func (h *Hold) OnTermEnd(end renewal.End) {
 	named := h.withName("", end.Cause)
 	h.mu.Lock()
 	end.Leased = h.mu.count > 0
-	h.mu.lost = &namedEnd{end, named}
+	h.rareLocked().lost = &namedEnd{end, named}
 	deps := h.takeAllDependentsLocked()
 	h.mu.Unlock()
 	if !deps.notify(end.Cause) {
@@ -202,7 +209,7 @@ func (h *Hold) join() (Lease, bool) {
 	now := clock.Now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.mu.count == 0 || h.mu.lost != nil || h.overdue(now) {
+	if h.mu.count == 0 || h.lostLocked() != nil || h.overdue(now) {
 		return Lease{}, false
 	}
 	entry := h.addEntryLocked()
@@ -213,7 +220,7 @@ func (h *Hold) join() (Lease, bool) {
 func (h *Hold) reenter(beside Lease) (Lease, error) {
 	now := clock.Now()
 	h.mu.Lock()
-	if h.liveLocked(beside.entry) && h.mu.lost == nil && !h.overdue(now) {
+	if h.liveLocked(beside.entry) && h.lostLocked() == nil && !h.overdue(now) {
 		defer h.mu.Unlock()
 		entry := h.addEntryLocked()
 		if entry == 0 {
@@ -276,7 +283,7 @@ func (h *Hold) leave(entry uint64) (now clock.Instant, last bool, call *observe.
 	case !h.liveLocked(entry):
 		h.mu.Unlock()
 		return clock.Instant{}, false, nil, errs.ErrNotHeld
-	case h.mu.lost != nil:
+	case h.lostLocked() != nil:
 		defer h.mu.Unlock()
 		return clock.Instant{}, false, nil, h.causeLocked() // the entry stays, so that Err continues to say why
 	}

@@ -111,7 +111,7 @@ func begin(tb testing.TB, key string) (*fixture, Lease) {
 		b.timers.Close()
 	})
 	lease := b.Begin(&b.owner, &testScope, firstToken, lastToken)
-	b.Term.Init(b.keeper, &b.Hold, &renewal.Config{Life: life}, life, clock.Now())
+	b.Term.Init(&b.Hold, &renewal.Config{Keeper: b.keeper, Life: life}, life, clock.Now())
 	b.Term.Start(clock.Now())
 	return b, lease
 }
@@ -121,8 +121,8 @@ func (h *Hold) watchers() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	places := h.mu.slots[:]
-	if h.mu.overflow != nil {
-		places = append(slices.Clone(places), h.mu.overflow.slots...)
+	if h.mu.rare != nil {
+		places = append(slices.Clone(places), h.mu.rare.slots...)
 	}
 	n := 0
 	for _, s := range places {

@@ -219,7 +219,7 @@ func (l Lease) source() string {
 // goroutine can have unlocked it, since no caller has the lease yet.
 func (h *Hold) observe(entry uint64, call *observe.Call) {
 	h.mu.Lock()
-	lost := h.mu.lost
+	lost := h.lostLocked()
 	if lost == nil && h.liveLocked(entry) {
 		h.dependentsLocked(entry).call = call
 	}

@@ -21,7 +21,7 @@ func (f *fixture) startedBefore(step time.Duration, terms Config) *ownedTerm {
 		terms.Until = before.Add(terms.Until.Mono() - now.Mono())
 	}
 	o := f.makeWith(terms, terms.Life)
-	o.Init(f.Keeper, o, o.Config(), terms.Life, before)
+	o.Init(o, o.Config(), terms.Life, before)
 	o.Start(before)
 	return o
 }

@@ -322,7 +322,8 @@ func (f *fixture) makeWith(config Config, life time.Duration) *ownedTerm {
 	f.server.mu.Lock()
 	f.server.mu.keys[o.key] = &key{hold: o.hold, ends: time.Now().Add(life)}
 	f.server.mu.Unlock()
-	o.Init(f.Keeper, o, &config, life, clock.Now())
+	config.Keeper = f.Keeper
+	o.Init(o, &config, life, clock.Now())
 	return o
 }
 

@@ -28,7 +28,7 @@ func (t *Term) Fire() {
 		t.mu.state = renewing
 		t.scheduleLocked(now)
 		t.mu.Unlock()
-		t.keeper.due.Put(t)
+		t.config.Keeper.due.Put(t)
 	default:
 		t.scheduleLocked(now)
 		t.mu.Unlock()
@@ -102,7 +102,7 @@ func (t *Term) failed() {
 	}
 	t.mu.state = idle
 	pause := t.mu.given / 12
-	if t.keeper.timers.JustResumed(now) {
+	if t.config.Keeper.timers.JustResumed(now) {
 		pause = min(pause, resumedPause)
 	}
 	if t.mu.recheck == recheckSent {
@@ -152,5 +152,5 @@ func (t *Term) scheduleLocked(now clock.Instant) {
 	case !t.mu.due.IsZero():
 		in = min(in, t.mu.due.Until(now))
 	}
-	t.keeper.timers.Schedule(&t.timer, in)
+	t.config.Keeper.timers.Schedule(&t.timer, in)
 }

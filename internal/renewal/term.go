@@ -58,6 +58,7 @@ func (e End) Why() error {
 
 // Config says how a term keeps its hold. It is not written any more once a term has it: terms that are alike share one.
 type Config struct {
+	Keeper *Keeper
 	// Script renews holds of this kind: nil is holder/renew. It has the arguments and replies of holder/renew, and may reply
 	// wire.Marked.
 	Script *scripts.Script
@@ -98,7 +99,6 @@ const (
 // Term is one lease on the server, as far as time goes. Embed it by value; it must not be
 // copied once started.
 type Term struct {
-	keeper *Keeper
 	owner  Owner
 	config *Config
 	timer  timers.Timer
@@ -120,8 +120,8 @@ type Term struct {
 
 // Init makes the term: the server gave the key life, in reply to a call sent at sent. Call it once, before
 // any other method, and before another goroutine knows the term.
-func (t *Term) Init(k *Keeper, owner Owner, config *Config, life time.Duration, sent clock.Instant) {
-	t.keeper, t.owner, t.config = k, owner, config
+func (t *Term) Init(owner Owner, config *Config, life time.Duration, sent clock.Instant) {
+	t.owner, t.config = owner, config
 	t.timer.Init(t)
 	t.mu.given = min(config.Life, life)
 	t.deadline.Store(clock.Deadline(sent, life))
@@ -295,7 +295,7 @@ func (t *Term) Stop(now clock.Instant) error {
 		return t.causeLocked()
 	}
 	t.mu.state = ended
-	t.keeper.timers.Cancel(&t.timer)
+	t.config.Keeper.timers.Cancel(&t.timer)
 	return nil
 }
 
@@ -342,7 +342,7 @@ func (t *Term) endAndUnlock(cause error, gone bool) error { //nolint:revive // a
 	if !t.Overdue(now) {
 		t.deadline.Store(now) // the hold was taken by force before the deadline
 	}
-	t.keeper.timers.Cancel(&t.timer)
+	t.config.Keeper.timers.Cancel(&t.timer)
 	t.mu.Unlock()
 	t.owner.OnTermEnd(*end)
 	return cause

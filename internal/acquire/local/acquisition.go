@@ -164,11 +164,11 @@ func (a *Acquisition) joinWaitlist() (lease hold.Lease, claimed KeptHold, mayUse
 	if lease, claimed, mayUse = q.useIdleLocked(a.Key); claimed != nil || lease != (hold.Lease{}) {
 		return lease, claimed, mayUse, nil
 	}
-	if a.waits = a.waitlist.head != nil || a.waitlist.mustWait(); !a.waits {
-		a.waitlist.countDirect(1)
+	if a.waits = a.waitlist.first() != nil || a.waitlist.mustWait(); !a.waits {
+		q.countDirectLocked(a.waitlist, 1)
 		return hold.Lease{}, nil, false, nil
 	}
-	a.waitlist.append(a.waiter)
+	a.waitlist.append(q, a.waiter)
 	a.waitlist.sendIfNeeded()
 	return hold.Lease{}, nil, false, nil
 }
@@ -177,7 +177,7 @@ func (a *Acquisition) joinWaitlist() (lease hold.Lease, claimed KeptHold, mayUse
 func (a *Acquisition) endDirectRequest() {
 	a.Queue.mu.Lock()
 	defer a.Queue.mu.Unlock()
-	a.waitlist.countDirect(-1)
+	a.Queue.countDirectLocked(a.waitlist, -1)
 	a.waitlist.scarce = a.waitlist.scarce && !a.AtOnce
 	a.waitlist.sendIfNeeded()
 }
@@ -238,11 +238,11 @@ func (a *Acquisition) registerTicket(t Ticket, cancel context.CancelFunc) {
 	list, w := a.waitlist, a.waiter
 	if !w.queued {
 		a.waits = true
-		list.countDirect(-1)
+		a.Queue.countDirectLocked(list, -1)
 		list.waiterRequests++
-		list.append(w)
+		list.append(a.Queue, w)
 	}
-	w.requesting, w.cancelWait, list.learn().newestTicket, list.scarce = false, cancel, t, list.key.Policy == HandOver
+	w.requesting, w.cancelWait, list.learn(a.Queue).newestTicket, list.scarce = false, cancel, t, list.key.Policy == HandOver
 }
 
 // endTicketWait records that the caller waits with its ticket no more, and reports whether a hold was handed to it.
@@ -283,7 +283,7 @@ func (a *Acquisition) handOverTicket(t Ticket) bool {
 		return true
 	}
 	list.waiterRequests++ // the caller ends the request
-	list.append(a.waiter)
+	list.append(a.Queue, a.waiter)
 	return false
 }
 

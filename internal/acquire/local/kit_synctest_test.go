@@ -171,8 +171,8 @@ func inRig(t *testing.T, test func(r *rig)) {
 		test(r)
 		synctest.Wait()
 		for list := range r.listsLocked() {
-			require.Nil(t, list.head, "a goroutine still waits")
-			require.Nil(t, list.tail)
+			require.Nil(t, list.first(), "a goroutine still waits")
+			require.Nil(t, list.known().tail)
 			require.Zero(t, list.waiterRequests, "a goroutine still asks")
 			require.Zero(t, list.directRequests)
 			require.Zero(t, list.holds)

@@ -87,7 +87,7 @@ func (q *Queue) unusedLocked(key ShareKey) *waitlist {
 		q.spreadLocked()
 	}
 	at = q.bucketLocked(key)
-	list := &waitlist{queue: q, next: *at}
+	list := &waitlist{next: *at}
 	*at = list
 	return list
 }

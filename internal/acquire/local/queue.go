@@ -200,7 +200,7 @@ func (q *Queue) Waiters(key ShareKey) (n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if list := q.findLocked(key); list != nil {
-		for w := list.head; w != nil; w = w.next {
+		for w := list.first(); w != nil; w = w.next {
 			n++
 		}
 	}
@@ -243,7 +243,7 @@ func (q *Queue) beginTryLocked(key ShareKey) bool {
 	if list.isFull() {
 		return false
 	}
-	list.countDirect(1)
+	q.countDirectLocked(list, 1)
 	return true
 }
 
@@ -252,8 +252,14 @@ func (q *Queue) EndTry(key ShareKey) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	list := q.findOrAddLocked(key)
-	list.countDirect(-1)
+	q.countDirectLocked(list, -1)
 	list.sendIfNeeded()
+}
+
+// countDirectLocked counts goroutines that ask the server and are no waiters.
+func (q *Queue) countDirectLocked(list *waitlist, n int32) {
+	list.directRequests += n
+	q.mu.directRequests += n
 }
 
 // refuse ends the wait of all waiters that do nothing but wait.
@@ -261,7 +267,7 @@ func (q *Queue) refuse(err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for list := range q.listsLocked() {
-		for w := list.head; w != nil; {
+		for w := list.first(); w != nil; {
 			next := w.next
 			if w.isIdle() {
 				list.serve(w, event{err: err})

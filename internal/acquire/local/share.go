@@ -106,7 +106,7 @@ func (q *Queue) startSharing(key ShareKey, lease hold.Lease, since clock.Instant
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	list := q.findOrAddLocked(key)
-	list.learn().shared = sharedHold{lease, since.Add(freshFor)}
+	list.learn(q).shared = sharedHold{lease, since.Add(freshFor)}
 	for w := list.nextToServe(nil); w != nil; w = list.nextToServe(nil) {
 		beside, ok := lease.Join()
 		if !ok {
@@ -123,7 +123,7 @@ func (q *Queue) startSharing(key ShareKey, lease hold.Lease, since clock.Instant
 func (q *Queue) stopSharing(key ShareKey) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.findOrAddLocked(key).learn().shared = sharedHold{}
+	q.findOrAddLocked(key).learn(q).shared = sharedHold{}
 }
 
 // isFresh reports whether goroutines may join h without asking the server.

@@ -298,7 +298,7 @@ func TestAWaiterThatWasSentDoesNotLeaveUnread(t *testing.T) {
 	table := newTable(t)
 	q := table.Use("a")
 	s := Acquisition{Queue: q, waitlist: q.findOrAddLocked(permitKey), waiter: table.getWaiter()}
-	s.waitlist.append(s.waiter)
+	s.waitlist.append(q, s.waiter)
 	s.waitlist.sendIfNeeded()
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -58,7 +58,6 @@ func (t *Table) UseOrMake(key string, memory func() *Queue) *Queue {
 	if q == nil {
 		q = memory()
 		q.stripe = s
-		q.mu.first.queue = q
 		s.queues[key] = q
 	}
 	q.users++

@@ -18,10 +18,8 @@ func (w *waiter) isIdle() bool { return !w.requesting && w.cancelWait == nil }
 
 // waitlist has the waiters with one key, in the order of their arrival. Its fields are guarded by the lock of its Queue.
 type waitlist struct {
-	key        *ShareKey // equal keys may be at different addresses; nil before the first use
-	queue      *Queue    // assigned before the first use
-	next       *waitlist // the next waitlist of the Queue
-	head, tail *waiter
+	key  *ShareKey // equal keys may be at different addresses; nil before the first use
+	next *waitlist // the next waitlist of the Queue
 	// holds counts the holds of the session. directRequests counts the goroutines that ask the server and are no waiters. waiterRequests
 	// counts the waiters that were sent to the server, or have a ticket, until another one took over what they have.
 	holds, directRequests, waiterRequests int32
@@ -30,13 +28,15 @@ type waitlist struct {
 	state  *waitlistState // nil until it is needed
 }
 
-// waitlistState is what a waitlist knows of the server, if a goroutine had to wait there, or a hold is shared.
+// waitlistState is what a waitlist needs if a goroutine has to wait, or a hold is shared: the waiters, and what is known of the server.
 type waitlistState struct {
+	queue        *Queue // the queue of the list
+	head, tail   *waiter
 	newestTicket Ticket     // the ticket with which a goroutine began to wait last
 	shared       sharedHold // the hold that was shared last; zero if goroutines may join none
 }
 
-// known returns what the list knows of the server; the caller does not change it.
+// known returns the state of the list; the caller does not change it.
 func (wl *waitlist) known() waitlistState {
 	if wl.state == nil {
 		return waitlistState{}
@@ -44,17 +44,25 @@ func (wl *waitlist) known() waitlistState {
 	return *wl.state
 }
 
-// learn returns what the list knows of the server, for a caller that changes it.
-func (wl *waitlist) learn() *waitlistState {
+// learn returns the state of the list, for a caller that changes it.
+func (wl *waitlist) learn(q *Queue) *waitlistState {
 	if wl.state == nil {
-		wl.state = new(waitlistState)
+		wl.state = &waitlistState{queue: q}
 	}
 	return wl.state
 }
 
+// first returns the first waiter, or nil.
+func (wl *waitlist) first() *waiter {
+	if wl.state == nil {
+		return nil
+	}
+	return wl.state.head
+}
+
 // isUnused reports whether list has no waiter and counts nothing.
 func (wl *waitlist) isUnused() bool {
-	return wl.head == nil && wl.holds+wl.directRequests+wl.waiterRequests == 0
+	return wl.first() == nil && wl.holds+wl.directRequests+wl.waiterRequests == 0
 }
 
 // isFull reports whether the session can get no further hold before one ends.
@@ -72,29 +80,24 @@ func (wl *waitlist) mustWait() bool {
 	return wl.isFull() || wl.scarce && (requesting || wl.holds > 0)
 }
 
-// countDirect counts goroutines that ask the server and are no waiters.
-func (wl *waitlist) countDirect(n int32) {
-	wl.directRequests += n
-	wl.queue.mu.directRequests += n
-}
-
 // countWaiter counts a waiter of the list.
 func (wl *waitlist) countWaiter(n int32) {
-	wl.queue.mu.waiters += n
+	wl.state.queue.mu.waiters += n
 	if wl.key.Policy != Shared {
-		wl.queue.unshared += n
+		wl.state.queue.unshared += n
 	}
 }
 
-func (wl *waitlist) append(w *waiter) {
+func (wl *waitlist) append(q *Queue, w *waiter) {
+	s := wl.learn(q)
 	w.queued = true
-	w.prev, w.next = wl.tail, nil
-	if wl.tail != nil {
-		wl.tail.next = w
+	w.prev, w.next = s.tail, nil
+	if s.tail != nil {
+		s.tail.next = w
 	} else {
-		wl.head = w
+		s.head = w
 	}
-	wl.tail = w
+	s.tail = w
 	wl.countWaiter(1)
 }
 
@@ -102,12 +105,12 @@ func (wl *waitlist) remove(w *waiter) {
 	if w.prev != nil {
 		w.prev.next = w.next
 	} else {
-		wl.head = w.next
+		wl.state.head = w.next
 	}
 	if w.next != nil {
 		w.next.prev = w.prev
 	} else {
-		wl.tail = w.prev
+		wl.state.tail = w.prev
 	}
 	w.next, w.prev, w.queued = nil, nil, false
 	wl.countWaiter(-1)
@@ -115,7 +118,7 @@ func (wl *waitlist) remove(w *waiter) {
 
 // nextToServe returns the waiter that is served next, or nil: the first one that is not requesting. self counts though it is requesting.
 func (wl *waitlist) nextToServe(self *waiter) *waiter {
-	for w := wl.head; w != nil; w = w.next {
+	for w := wl.first(); w != nil; w = w.next {
 		if !w.requesting || w == self {
 			return w
 		}
@@ -148,9 +151,9 @@ func (wl *waitlist) sendToServer(t Ticket) bool {
 // asks for itself.
 func (wl *waitlist) nextToSend() *waiter {
 	if wl.key.Policy == Own {
-		return wl.head // it is idle: a waiter is sent only if no other one asks, and a ticket stays with its waiter
+		return wl.first() // it is idle: a waiter is sent only if no other one asks, and a ticket stays with its waiter
 	}
-	for w := wl.tail; w != nil; w = w.prev {
+	for w := wl.known().tail; w != nil; w = w.prev {
 		if w.isIdle() {
 			return w
 		}
@@ -162,9 +165,9 @@ func (wl *waitlist) nextToSend() *waiter {
 // if waiters wait for what the session has. It is called after whatever may have changed that.
 func (wl *waitlist) sendIfNeeded() {
 	switch {
-	case wl.head == nil || wl.directRequests+wl.waiterRequests > 0 || wl.isFull():
+	case wl.first() == nil || wl.directRequests+wl.waiterRequests > 0 || wl.isFull():
 	case wl.mustWait():
-		wl.queue.sendLater()
+		wl.state.queue.sendLater()
 	default:
 		wl.sendToServer(nil)
 	}

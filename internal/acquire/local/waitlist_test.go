@@ -17,11 +17,11 @@ func TestAServedWaiterMayWaitElsewhereAtOnce(t *testing.T) {
 	t.Parallel()
 	for range 1000 {
 		var (
-			q         = waitlist{queue: new(Queue), key: new(ShareKey)}
+			q         = waitlist{key: new(ShareKey)}
 			elsewhere sync.WaitGroup
 		)
 		w := &waiter{events: make(chan event)} // without a buffer, so that it continues before serve does
-		q.append(w)
+		q.append(new(Queue), w)
 		elsewhere.Go(func() {
 			<-w.events
 			w.cancelWait = func() {}

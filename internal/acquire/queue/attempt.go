@@ -18,8 +18,12 @@ type Grant struct {
 	Last  wire.Stamp    // the stamp of the last token; not before Stamp, unless the layout counts tokens: see LastOfCounted
 	Life  time.Duration // the hold lasts at least for Life from Sent
 	Sent  clock.Instant // when the call was sent from which Life counts
-	Read  clock.Instant // when the session learned of the grant
+	Read  time.Duration // when the session learned of the grant, on the monotonic clock
 }
+
+// Learned returns Read on both clocks, as if they had gone alike since Sent: if the host was suspended meanwhile, what counts from
+// there ends earlier by that, and never later.
+func (g Grant) Learned() clock.Instant { return g.Sent.Add(g.Read - g.Sent.Mono()) }
 
 // LastOfCounted returns what Last is in a layout that counts tokens from 1, if token is the only token of the hold.
 func LastOfCounted(token int64) wire.Stamp { return -wire.Stamp(token) }
@@ -52,14 +56,17 @@ type Attempt struct {
 	needsRecheck bool // Recheck was called before Begin: the attempt may have had the lock before that, and lost it
 }
 
-// attemptWait is what an attempt needs only if it has to wait.
+// attemptWait is what an attempt needs only if it has to wait, and what the ticket of which it is the first one needs then.
 type attemptWait struct {
+	ticketWait
+
 	woken       chan struct{}      // wakes the goroutine that waits; has room for one; nil until a goroutine waits
 	cancelEnter context.CancelFunc // ends an enter that waits for the reply; nil if no message could replace the reply
 	refusal     error              // why the wait is over, if the server gave a reason
 }
 
-// waitLocked returns what a needs to wait.
+// waitLocked returns what a needs to wait. Only the goroutine that waits with a makes it, at the latest when a is queued, so that
+// goroutine may read the pointer without the mutex.
 func (a *Attempt) waitLocked() *attemptWait {
 	if a.wait == nil {
 		a.wait = new(attemptWait)

@@ -307,7 +307,7 @@ func (a *Attempt) newGrant(stamp, last wire.Stamp, life time.Duration, sent, rea
 	if a.q.registry.protocol.isExclusive() {
 		last = stamp.ReservedEnd()
 	}
-	return Grant{Stamp: stamp, Last: last, Life: life, Sent: sent, Read: read}
+	return Grant{Stamp: stamp, Last: last, Life: life, Sent: sent, Read: read.Mono()}
 }
 
 // pause waits before the next enter of a, or until a is woken.

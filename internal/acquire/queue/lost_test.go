@@ -200,7 +200,7 @@ func TestPollDuringReleaseEndsNoHold(t *testing.T) {
 	}()
 	await(t, "the release to begin", func() bool { return f.proxy.Requests() > 0 })
 	u.mu.Lock()
-	a.applyGrantLocked(a.grant.Stamp, "", a.grant.Read)
+	a.applyGrantLocked(a.grant.Stamp, "", a.grant.Learned())
 	u.mu.Unlock()
 	require.Zero(t, u.session.Undoer.Pending())
 	close(arrives)

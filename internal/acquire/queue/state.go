@@ -67,6 +67,7 @@ func (a *Attempt) toLocked(next attemptState) {
 		a.q.queued--
 	}
 	if a.state = next; next == queued {
+		a.waitLocked() // by the goroutine that waits: it sent the enter or the requeue, or found that its grant has expired
 		a.q.initWaitLocked()
 		a.q.queued++
 	}

@@ -77,7 +77,7 @@ func (a *Attempt) swapCall(script *scripts.Script, old *Attempt, sent clock.Inst
 func (a *Attempt) handleSwapReply(reply wire.Reply, sent clock.Instant) {
 	registry, now := a.q.registry, clock.Now()
 	registry.mu.Lock()
-	a.grant = Grant{Stamp: reply.Stamp(4), Last: reply.Stamp(4), Life: a.request.Life, Sent: sent, Read: now}
+	a.grant = Grant{Stamp: reply.Stamp(4), Last: reply.Stamp(4), Life: a.request.Life, Sent: sent, Read: now.Mono()}
 	a.toLocked(begun)
 	a.leftTicketLocked()
 	registry.mu.Unlock()

@@ -19,10 +19,10 @@ import (
 type QueuedTicket struct {
 	first    Attempt
 	firstCtx wire.NoDeadline // the context of the first Join
-	wait     *ticketWait     // nil until it is needed
 }
 
-// ticketWait is what a ticket needs only if it is not granted at once. The goroutine that waits with the ticket writes it.
+// ticketWait is what a ticket needs only if it is not granted at once. The goroutine that waits with the ticket writes it. It is part
+// of what its first attempt needs.
 type ticketWait struct {
 	next      *Attempt // the attempt that follows those which lost their tickets; nil while that is the first one
 	lastReply wire.LastReply
@@ -31,27 +31,30 @@ type ticketWait struct {
 
 // attempt returns the present attempt.
 func (t *QueuedTicket) attempt() *Attempt {
-	if t.wait != nil && t.wait.next != nil {
-		return t.wait.next
+	if t.first.wait != nil && t.first.wait.next != nil {
+		return t.first.wait.next
 	}
 	return &t.first
 }
 
 // waiting returns what t needs to wait.
 func (t *QueuedTicket) waiting() *ticketWait {
-	if t.wait == nil {
-		t.wait = new(ticketWait)
-		t.wait.lastReply.SetPoller(t.first.q)
+	if t.first.wait == nil {
+		t.first.q.registry.mu.Lock()
+		t.first.waitLocked()
+		t.first.q.registry.mu.Unlock()
 	}
-	return t.wait
+	wait := &t.first.wait.ticketWait
+	wait.lastReply.SetPoller(t.first.q)
+	return wait
 }
 
 // waitedSince returns when the first Join returned without a grant, or the zero Instant.
 func (t *QueuedTicket) waitedSince() clock.Instant {
-	if t.wait == nil {
+	if t.first.wait == nil {
 		return clock.Instant{}
 	}
-	return t.wait.since
+	return t.first.wait.since
 }
 
 // MakeTicket makes t a ticket for the lock with these keys, which must not change, or returns why the session accepts none. If the
@@ -93,8 +96,8 @@ func (t *QueuedTicket) Join(ctx context.Context) (isGranted bool, err error) {
 		switch {
 		case err == nil:
 			s.Outages.InTime(key)
-			if t.wait != nil {
-				t.wait.lastReply.Failures = 0
+			if t.first.wait != nil {
+				t.first.wait.lastReply.Failures = 0
 			}
 			// Here, because ctx may have ended meanwhile, and this is the last reply all the same.
 			if isGranted, _ := t.recordState(); isGranted {
@@ -124,8 +127,10 @@ func (t *QueuedTicket) recordState() (isGranted, isEntering bool) {
 		t.waiting().lastReply.RecordHeld()
 	}
 	isGranted, isEntering = state == granted && !t.attempt().pollIfExpired(), state == entering
-	if !isGranted && !isEntering && t.waiting().since.IsZero() {
-		t.wait.since = clock.Now()
+	if !isGranted && !isEntering {
+		if wait := t.waiting(); wait.since.IsZero() {
+			wait.since = clock.Now()
+		}
 	}
 	return isGranted, isEntering
 }
@@ -170,10 +175,10 @@ const rejoinWithin = dispatch.PollInterval * 2 / 5
 
 // Ended implements local.Ticket.
 func (t *QueuedTicket) Ended(ctx context.Context) error {
-	if t.wait == nil {
+	if t.first.wait == nil {
 		return errs.Ended(ctx)
 	}
-	return t.wait.lastReply.Ended(ctx)
+	return t.first.wait.lastReply.Ended(ctx)
 }
 
 // Granted implements Ticket.

@@ -43,7 +43,7 @@ func (a *Attempt) Yield(ctx context.Context, script *scripts.Script) (YieldResul
 		registry.mu.Lock()
 		defer registry.mu.Unlock()
 		stamp := reply.Stamp(2)
-		a.grant = Grant{Stamp: stamp, Last: stamp.BlockEnd(), Life: a.request.Life, Sent: sent, Read: clock.Now()}
+		a.grant = Grant{Stamp: stamp, Last: stamp.BlockEnd(), Life: a.request.Life, Sent: sent, Read: clock.Mono()}
 		return YieldKept, nil
 	default: // the hold was released
 		a.end()

@@ -165,7 +165,7 @@ func (a *attempt) handleTryReply(reply wire.Reply, sent clock.Instant) (heldFor 
 // newGrant returns what a reply to a try grants.
 func (a *attempt) newGrant(reply wire.Reply, sent, now clock.Instant) queue.Grant {
 	stamp := reply.Stamp(1)
-	grant := queue.Grant{Stamp: stamp, Last: stamp, Life: a.request.Life, Sent: sent, Read: now}
+	grant := queue.Grant{Stamp: stamp, Last: stamp, Life: a.request.Life, Sent: sent, Read: now.Mono()}
 	switch {
 	case reply.Len() > 2:
 		if token := reply.Int(2); token > 0 {
@@ -198,7 +198,7 @@ func (a *attempt) recordNothing() {
 func (a *attempt) hasLock() bool {
 	a.lock.registry.mu.Lock()
 	defer a.lock.registry.mu.Unlock()
-	return !a.grant.Read.IsZero()
+	return a.grant.Stamp != 0
 }
 
 // Grant implements queue.Hold.

@@ -43,7 +43,7 @@ type Grant struct {
 func (l *FakeLock) Grant(token uint64, released func()) (*Grant, signalbox.Lease) {
 	g := &Grant{name: l.name, released: released}
 	now := clock.Now()
-	g.hold.Term.Init(l.keeper, &g.hold, &renewal.Config{Life: life, Fixed: true}, life, now)
+	g.hold.Term.Init(&g.hold, &renewal.Config{Keeper: l.keeper, Life: life, Fixed: true}, life, now)
 	return g, signalbox.Lease(g.hold.Begin(g, &l.scope, token, token))
 }
 

@@ -37,11 +37,11 @@ func (w *Wheel) Advance(now int64, due []*Entry) []*Entry {
 			continue
 		}
 		w.mu.len--
-		e.due = e.tick
 		due = append(due, e)
 	}
+	// Under the lock, since a Schedule may change the ticks of what was collected: for at most MaxBatch entries that is some 10 us.
+	slices.SortFunc(due[before:], func(a, b *Entry) int { return cmp.Compare(a.tick, b.tick) })
 	w.mu.Unlock()
-	slices.SortFunc(due[before:], func(a, b *Entry) int { return cmp.Compare(a.due, b.due) })
 	return due
 }
 

@@ -19,7 +19,7 @@ type Firer interface {
 // is ready after Init. It belongs to one wheel at a time and must not be copied while it is pending, as its
 // neighbours point into it.
 //
-// Its size is 56 bytes. The fields that re-scheduling reads or writes come first, so that they usually share
+// Its size is 48 bytes. The fields that re-scheduling reads or writes come first, so that they usually share
 // one cache line: with many entries the cost of an operation is the number of lines it misses.
 type Entry struct {
 	// prev is the pointer that points to this entry: the head of its list or the
@@ -33,9 +33,6 @@ type Entry struct {
 	linkTick int64
 	tick     int64
 
-	// due is written when the entry is collected and belongs to the driver, not
-	// to the wheel's lock.
-	due   int64
 	firer Firer
 }
 
@@ -45,9 +42,8 @@ func (e *Entry) Init(firer Firer) { e.firer = firer }
 // Firer returns what Init was given.
 func (e *Entry) Firer() Firer { return e.firer }
 
-// Due returns the tick for which Advance last collected the entry. Only the driver may ask, between that
-// Advance and its next one: a Schedule in the meantime does not change the result.
-func (e *Entry) Due() int64 { return e.due }
+// Due returns the tick of the last Schedule. Only a caller may ask beside which none schedules the entry.
+func (e *Entry) Due() int64 { return e.tick }
 
 func (e *Entry) pending() bool { return e.prev != nil }
 
