@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/clock"
@@ -68,6 +69,9 @@ func (b *Base) makeIn(
 	}
 	if err = cmp.Or(err, b.Unsupported); err != nil {
 		b.Fail(err)
+	}
+	if i := strings.Index(b.Names.Holder, b.Name); i >= 0 {
+		b.Name = b.Names.Holder[i : i+len(b.Name)] // so that nothing keeps the text of the caller
 	}
 }
 

@@ -31,11 +31,11 @@ func pairCosts() map[string]pairCost {
 	writer := map[string]int64{"evalsha": 2, "time": 1, "zmscore": 2, "zadd": 2, "pexpire": 1, "set": 2, "del": 1}
 	permits := map[string]int64{"evalsha": 2, "time": 1, "zmscore": 2, "zadd": 3, "pexpire": 2, "zrem": 1}
 	return map[string]pairCost{
-		locktest.Reentrant().Name: {one, [2]int64{343, 343}, 8, 1263},
-		locktest.Fair().Name:      {one, [2]int64{343, 343}, 8, 1285},
-		locktest.Writer().Name:    {writer, [2]int64{672, 651}, 13, 1509},
-		locktest.Reader().Name:    {writer, [2]int64{672, 651}, 14, 1552},
-		locktest.Permit().Name:    {permits, [2]int64{681, 660}, 13, 1534},
+		locktest.Reentrant().Name: {one, [2]int64{343, 343}, 8, 812},
+		locktest.Fair().Name:      {one, [2]int64{343, 343}, 8, 812},
+		locktest.Writer().Name:    {writer, [2]int64{672, 651}, 13, 992},
+		locktest.Reader().Name:    {writer, [2]int64{672, 651}, 14, 1083},
+		locktest.Permit().Name:    {permits, [2]int64{681, 660}, 13, 967},
 	}
 }
 
