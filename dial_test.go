@@ -5,15 +5,10 @@ package signalbox_test
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"log/slog"
+	"io"
 	"net"
-	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -22,7 +17,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/reentrant"
@@ -38,33 +32,6 @@ func TestNewSessionSendsNothing(t *testing.T) {
 		require.NoError(t, reentrant.New(s, "a").Check())
 		require.NoError(t, s.Close(t.Context()))
 	}))
-}
-
-func TestDialMakesASessionThatWorks(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s, err := signalbox.Dial(t.Context(), server.URL(), signalbox.WithPrefix("x:"))
-	require.NoError(t, err)
-	lease := locktest.Must(t, reentrant.New(s, "a").Lock)
-	require.Equal(t, []string{"x:{a}:lock"}, server.Keys("*"))
-	require.NoError(t, lease.Unlock())
-	require.NoError(t, s.Close(t.Context()))
-}
-
-// What no URL can say is said by the options of the client: here a dialer.
-func TestDialWithTheOptionsOfTheClient(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	options := rueidis.ClientOption{
-		InitAddress: []string{"elsewhere.invalid:1"}, ForceSingleClient: true,
-		DialCtxFn: func(ctx context.Context, _ string, dialer *net.Dialer, _ *tls.Config) (net.Conn, error) {
-			return dialer.DialContext(ctx, "tcp", server.Addr())
-		},
-	}
-	s, err := signalbox.DialWith(t.Context(), options)
-	require.NoError(t, err)
-	require.NoError(t, locktest.Must(t, reentrant.New(s, "a").Lock).Unlock())
-	require.NoError(t, s.Close(t.Context()))
 }
 
 // P10: what no server accepts is an error before anything is sent, and names the option.
@@ -118,41 +85,6 @@ func TestDialWithRefusesWhatNoServerHas(t *testing.T) {
 		_, err := signalbox.DialWith(t.Context(), byDialer(name))
 		require.NotErrorIs(t, err, signalbox.ErrBadOption)
 		require.ErrorContains(t, err, "was called")
-	}
-}
-
-// P10: no server at all is an error of Dial, which says where none was found.
-func TestDialReportsThatNoServerListens(t *testing.T) {
-	t.Parallel()
-	proxy := redistest.NewProxy(t, redistest.Start(t).Addr())
-	proxy.Refuse()
-	s, err := signalbox.Dial(t.Context(), proxy.URL())
-	require.Nil(t, s)
-	var refused *net.OpError
-	require.ErrorAs(t, err, &refused)
-	require.Equal(t, "dial", refused.Op)
-	require.ErrorContains(t, err, "signalbox: dial: ")
-	require.ErrorContains(t, err, proxy.Addr())
-}
-
-// P10: a bad URL is an error that does not repeat its password.
-func TestDialRefusesABadURLWithoutRepeatingIt(t *testing.T) {
-	t.Parallel()
-	for _, url := range []string{
-		"", "localhost:6379", "http://localhost:6379", "redis://:secret@local host:1", "redis://u:secret@h:1/x", "redis://u:sec%zzret@h:1", "redis://u:sec/secret@h:1",
-		"redis://h:6379/99999999999999999999",
-	} {
-		s, err := signalbox.Dial(t.Context(), url)
-		require.Nil(t, s, url)
-		require.ErrorIs(t, err, signalbox.ErrBadOption, url)
-		require.NotContains(t, err.Error(), "secret")
-		require.NotContains(t, err.Error(), "sec%zzret")
-		if strings.Contains(url, "sec") {
-			require.ErrorContains(t, err, "the zone of an address write %25")
-		}
-		_, sameErr := signalbox.ParseURL(url)
-		require.ErrorIs(t, sameErr, signalbox.ErrBadOption, url)
-		require.NotContains(t, sameErr.Error(), "secret")
 	}
 }
 
@@ -222,52 +154,6 @@ func TestDialBySentinels(t *testing.T) {
 	require.ErrorContains(t, err, "the primary that the sentinels name: dial tcp 127.0.0.1:1: connect: connection refused (if the address cannot be reached")
 }
 
-// A server whose certificate has an authority of its own is dialled by URL alone, and so is one
-// that asks for a certificate.
-func TestDialWithAnAuthorityOfItsOwn(t *testing.T) {
-	t.Parallel()
-	for name, option := range map[string]redistest.Option{"TLS": redistest.WithTLS(), "Mutual": redistest.WithClientCertificates()} {
-		server := redistest.Start(t, option)
-		folder, _ := server.MustDo(t, "CONFIG", "GET", "dir").([]any)
-		files := "?ca=" + url.QueryEscape(filepath.Join(fmt.Sprint(folder[1]), "authority.pem"))
-		if own := server.TLSConfig().Certificates; len(own) > 0 {
-			_, err := signalbox.Dial(t.Context(), server.URL()+files)
-			require.Error(t, err, "without a certificate")
-			certificate, key := writePair(t, own[0])
-			files += "&cert=" + url.QueryEscape(certificate) + "&key=" + url.QueryEscape(key)
-		}
-		s, err := signalbox.Dial(t.Context(), server.URL()+files)
-		require.NoError(t, err, name)
-		require.NoError(t, locktest.Must(t, reentrant.New(s, "a").Lock).Unlock())
-		require.NoError(t, s.Close(t.Context()))
-		_, err = signalbox.Dial(t.Context(), server.URL()+files+"&server_name=elsewhere.example")
-		require.ErrorContains(t, err, "elsewhere.example")
-	}
-}
-
-// writePair writes a certificate and its key to files.
-func writePair(t *testing.T, pair tls.Certificate) (certificate, key string) {
-	t.Helper()
-	private, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
-	require.NoError(t, err)
-	certificate, key = filepath.Join(t.TempDir(), "own.pem"), filepath.Join(t.TempDir(), "key.pem")
-	require.NoError(t, os.WriteFile(certificate, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}), 0o600))
-	require.NoError(t, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600))
-	return certificate, key
-}
-
-// P10: wrong credentials are ErrDenied, with the server's words and without the password.
-func TestDialWithWrongCredentialsIsErrDenied(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	server.MustDo(t, "ACL", "SETUSER", "teller", "on", ">right", "~*", "&*", "+@all")
-	s, err := signalbox.Dial(t.Context(), strings.Replace(server.URL(), "redis://", "redis://teller:secret@", 1))
-	require.Nil(t, s)
-	require.ErrorContains(t, err, "WRONGPASS")
-	require.NotContains(t, err.Error(), "secret")
-	require.ErrorIs(t, err, signalbox.ErrDenied)
-}
-
 // The first script is refused, and the error says once what to grant.
 func TestDialWithoutARightSaysItOnce(t *testing.T) {
 	t.Parallel()
@@ -284,16 +170,19 @@ func TestDialWithoutARightSaysItOnce(t *testing.T) {
 // P6: the context of Dial bounds it, also where a server accepts and says nothing.
 func TestDialEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	server.Freeze()
+	accepted := make(chan struct{}, 100)
+	silent := listen(t, func(conn net.Conn) {
+		accepted <- struct{}{}
+		_, _ = io.Copy(io.Discard, conn)
+	})
 	stopped := errors.New("the program\nis asked to end")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	dialled := later(func() error {
 		// Nothing but the context ends it while the test waits.
-		_, err := signalbox.Dial(ctx, server.URL()+"?dial_timeout=1m&write_timeout=1m")
+		_, err := signalbox.Dial(ctx, "redis://"+silent+"?dial_timeout=1m&write_timeout=1m")
 		return err
 	})
-	redistest.Await(t, "a connection", func() bool { return pendingConnections(t, server) > 0 })
+	redistest.Receive(t, "a connection", accepted)
 	cancel(stopped)
 	err := redistest.Receive(t, "the end of Dial", dialled)
 	require.ErrorIs(t, err, context.Canceled)
@@ -302,107 +191,42 @@ func TestDialEndsWithItsContext(t *testing.T) {
 	require.NotContains(t, err.Error(), "\n")
 }
 
-// P6: nor does it begin with a context that has ended.
-func TestDialWithAnEndedContextSendsNothing(t *testing.T) {
+// P10: the time limit of the client is no context's.
+func TestDialReportsASilentServerAsErrNoReply(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	require.Empty(t, server.SentBy(func() {
-		s, err := signalbox.Dial(locktest.Ended(), server.URL())
-		require.Nil(t, s)
+	server.Freeze() // it takes connections still
+	defer server.Thaw()
+	_, err := signalbox.Dial(context.Background(), server.URL()+"?write_timeout=50ms")
+	require.ErrorIs(t, err, signalbox.ErrNoReply)
+	require.NotErrorIs(t, err, context.DeadlineExceeded)
+	require.NotErrorIs(t, err, context.Canceled)
+}
+
+// The connection is made, and breaks when the first script is sent.
+func TestDialReportsTheCauseOnceConnected(t *testing.T) {
+	t.Parallel()
+	errCause := errors.New("the request was given up")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	proxy := redistest.NewProxy(t, redistest.Start(t).Addr())
+	proxy.OnRequest(func(int, []string) { cancel(errCause) })
+	proxy.Arm(redistest.Fault{Kind: redistest.CutBeforeRequest})
+	_, err := signalbox.Dial(ctx, proxy.URL())
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, errCause)
+}
+
+// A cause may be the end of another context, as in a group of goroutines whose first one to fail
+// timed out.
+func TestDialIsCancelledWhateverTheCause(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	for _, cause := range []error{context.DeadlineExceeded, fmt.Errorf("another call: %w", context.DeadlineExceeded)} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(cause)
+		_, err := signalbox.Dial(ctx, server.URL())
 		require.ErrorIs(t, err, context.Canceled)
-	}))
-}
-
-// P10: a server that is too old is said to be, by Dial and by the first call of a session.
-func TestAnOldServerIsErrOldServer(t *testing.T) {
-	t.Parallel()
-	old := listenAsAnOldServer(t)
-	s, err := signalbox.Dial(t.Context(), "redis://"+old.address)
-	require.Nil(t, s)
-	require.ErrorIs(t, err, signalbox.ErrOldServer)
-	require.ErrorContains(t, err, "6.2")
-
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{old.address}, DisableCache: true})
-	require.NoError(t, err)
-	t.Cleanup(client.Close)
-	mu := reentrant.New(signalbox.NewSession(client), "a")
-	_, err = mu.Lock(t.Context())
-	require.ErrorIs(t, err, signalbox.ErrOldServer)
-	_, err = mu.TryLock(t.Context())
-	require.ErrorIs(t, err, signalbox.ErrOldServer)
-}
-
-// P10: a client that its owner closed is ErrClosed, not an outage to wait for.
-func TestAClientThatWasClosedIsErrClosed(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	client := server.Client(t, signalbox.Tune)
-	s := signalbox.NewSession(client)
-	t.Cleanup(func() { _ = s.Close(locktest.Ended()) })
-	mu := reentrant.New(s, "a")
-	require.NoError(t, locktest.Must(t, mu.Lock).Unlock())
-	client.Close()
-	_, err := mu.Lock(t.Context())
-	require.ErrorIs(t, err, signalbox.ErrClosed)
-	_, err = mu.TryLock(t.Context())
-	require.ErrorIs(t, err, signalbox.ErrClosed)
-}
-
-// A session has an id that differs from all others; the server tracks holders by it.
-func TestASessionHasAnIDOfItsOwn(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	one, other := locktest.SteadySession(t, server), locktest.SteadySession(t, server)
-	require.Len(t, one.ID(), 22)
-	require.Equal(t, one.ID(), one.ID())
-	require.NotEqual(t, one.ID(), other.ID())
-	var none *signalbox.Session
-	require.Empty(t, none.ID())
-	require.Equal(t, slog.Default(), none.Logger())
-}
-
-// P10: a session finds its server away, says so, and works when it is back.
-func TestASessionOutlivesItsServersAbsence(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s, err := signalbox.Dial(t.Context(), server.URL())
-	require.NoError(t, err)
-	server.Kill()
-	mu := reentrant.New(s, "a")
-	redistest.Await(t, "a refused connection", func() bool { // a try may still meet the one that breaks
-		_, err = mu.TryLock(t.Context())
-		require.Error(t, err)
-		var refused *net.OpError
-		return errors.As(err, &refused) && refused.Op == "dial"
-	})
-	server.Restart()
-	require.NoError(t, locktest.Must(t, mu.Lock).Unlock())
-	require.NoError(t, s.Close(t.Context()))
-}
-
-// P6, P10: if subscriptions are denied, one line says so, however long the waiters live without.
-func TestDeniedSubscriptionsAreLoggedOnce(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	server.MustDo(t, "ACL", "SETUSER", "teller", "on", ">right", "~*", "resetchannels", "+@all")
-	log := locktest.NewSecrets(t)
-	s, err := signalbox.Dial(t.Context(),
-		strings.Replace(server.URL(), "redis://", "redis://teller:right@", 1), signalbox.WithLogger(log.Logger()))
-	require.NoError(t, err)
-	holding := locktest.SteadySession(t, server)
-	for _, name := range []string{"a", "b"} {
-		server.MustDo(t, "ACL", "LOG", "RESET")
-		lease := locktest.Must(t, reentrant.New(holding, name).Lock)
-		waiting := locktest.LaterWith(t.Context(), reentrant.New(s, name).Lock)
-		redistest.Await(t, "a subscription that is denied", func() bool {
-			return strings.Contains(fmt.Sprint(server.MustDo(t, "ACL", "LOG")), names.Grants(names.DefaultPrefix)+s.ID())
-		})
-		require.NoError(t, lease.Unlock())
-		next := locktest.MustHave(t, waiting)
-		require.NoError(t, next.Unlock())
+		require.ErrorIs(t, err, cause)
+		require.NotErrorIs(t, err, signalbox.ErrNoReply)
 	}
-	require.NoError(t, s.Close(t.Context()))
-	require.Equal(t, 1, strings.Count(log.Recorded(), "\n"), log.Recorded())
-	require.Contains(t, log.Recorded(), "level=WARN")
-	require.Contains(t, log.Recorded(), "NOPERM")
 }

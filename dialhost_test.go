@@ -3,7 +3,6 @@
 package signalbox_test
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"net"
@@ -161,86 +160,6 @@ func TestDialRefusesAReplica(t *testing.T) {
 	require.Nil(t, s)
 	require.ErrorIs(t, err, signalbox.ErrRefused)
 	require.ErrorContains(t, err, replica.Addr()+": the server refuses for now: it is a replica of "+primary.Addr())
-}
-
-// A proxy that knows neither HELLO nor CLUSTER, and says so in words of its own, is served as a single server.
-func TestDialServesAProxyThatKnowsNoHELLO(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	for name, words := range map[string][2]string{
-		"Redis":               {"unknown command 'HELLO', with args beginning with: '3'", "This instance has cluster support disabled"},
-		"Envoy":               {"unsupported command 'HELLO'", "unsupported command 'CLUSTER'"},
-		"OtherQuotes":         {"unsupported command `hello`", "unsupported command `cluster`"},
-		"NotNamed":            {"command hello is not allowed", "this command is not supported"},
-		"WithAnotherSentence": {"Command not supported by the proxy: HELLO", "not supported"},
-	} {
-		for _, query := range []string{"", "?protocol=2"} {
-			t.Run(name+query, func(t *testing.T) {
-				t.Parallel()
-				proxy := listen(t, func(conn net.Conn) { forward(conn, server.Addr(), words[0], words[1]) })
-				s, err := signalbox.Dial(t.Context(), "redis://"+proxy+query)
-				require.NoError(t, err)
-				require.NoError(t, locktest.Must(t, reentrant.New(s, name+query).Lock).Unlock())
-				require.NoError(t, s.Close(t.Context()))
-			})
-		}
-	}
-}
-
-// forward passes the requests of one connection on to a server, one by one, except for HELLO and CLUSTER.
-func forward(conn net.Conn, address, hello, cluster string) {
-	to, err := net.Dial("tcp", address)
-	if err != nil {
-		return
-	}
-	defer to.Close()
-	var replies sync.WaitGroup
-	defer replies.Wait()
-	defer to.Close()
-	requests := bufio.NewReader(conn)
-	out := &inOrder{to: conn}
-	replies.Go(func() { _, _ = io.Copy(out, to) })
-	for {
-		words, err := readRequest(requests)
-		if err != nil {
-			return
-		}
-		switch strings.ToUpper(words[0]) {
-		case "HELLO":
-			err = out.say("-ERR " + hello + "\r\n")
-		case "CLUSTER":
-			err = out.say("-ERR " + cluster + "\r\n")
-		default:
-			var request strings.Builder
-			fmt.Fprintf(&request, "*%d\r\n", len(words))
-			for _, word := range words {
-				fmt.Fprintf(&request, "$%d\r\n%s\r\n", len(word), word)
-			}
-			_, err = io.WriteString(to, request.String())
-		}
-		if err != nil {
-			return
-		}
-	}
-}
-
-// inOrder serialises what the proxy says itself and what the server says. The client sends HELLO and CLUSTER when no
-// other request is under way.
-type inOrder struct {
-	mu sync.Mutex
-	to io.Writer
-}
-
-func (o *inOrder) say(words string) error {
-	_, err := o.Write([]byte(words))
-	return err
-}
-
-// Write implements io.Writer.
-func (o *inOrder) Write(b []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.to.Write(b)
 }
 
 // A credentials function is for the servers: sentinels have a user of their own, and a session works.

@@ -140,3 +140,41 @@ func TestDialRefusesANodeOfAClusterAsOneServer(t *testing.T) {
 		})
 	}
 }
+
+// A proxy that knows neither HELLO nor CLUSTER, and says so in words of its own, is served as a single server. One that is too old is not.
+func TestDialServesWhatKnowsNoHELLO(t *testing.T) {
+	t.Parallel()
+	const isNew, isOld = "*5\r\n:1\r\n$16\r\n1700000000000000\r\n$0\r\n\r\n$0\r\n\r\n:1\r\n", "*2\r\n:0\r\n$16\r\n1700000000000000\r\n"
+	for hello, c := range map[string]struct {
+		cluster, script string
+		want            error
+	}{
+		"unknown command 'HELLO', with args beginning with: '3'": {"This instance has cluster support disabled", isNew, nil},
+		"unknown command 'HELLO'":                                {"This instance has cluster support disabled", isOld, errs.ErrOldServer},
+		"unsupported command 'HELLO'":                            {"unsupported command 'CLUSTER'", isNew, nil},
+		"unsupported command `hello`":                            {"unsupported command `cluster`", isNew, nil},
+		"command hello is not allowed":                           {"this command is not supported", isNew, nil},
+		"Command not supported by the proxy: HELLO":              {"not supported", isNew, nil},
+	} {
+		for _, resp2 := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				f := &fakeServer{reply: func(request string) string {
+					switch {
+					case strings.Contains(request, "EVAL"):
+						return c.script
+					case strings.Contains(request, "HELLO"):
+						return "-ERR " + hello + "\r\n"
+					case strings.Contains(request, "CLUSTER"):
+						return "-ERR " + c.cluster + "\r\n"
+					}
+					return welcomes(request)
+				}}
+				s, err := signalbox.DialWith(t.Context(), rueidis.ClientOption{InitAddress: []string{"far:1"}, AlwaysRESP2: resp2, DialCtxFn: f.dial})
+				require.ErrorIs(t, err, c.want)
+				if err == nil {
+					require.NoError(t, s.Close(t.Context()))
+				}
+			})
+		}
+	}
+}

@@ -194,6 +194,37 @@ func tokensRise(w *World, k Kind) {
 	w.Forget(b, "a")
 	time.Sleep(2 * time.Millisecond)
 	rises(w.Holds(w.Process(k), "a"))
+	if w.Virtual {
+		w.keepsFloor(w.Process(k), time.Minute)
+		w.keepsFloor(w.Process(k, signalbox.WithTokenFloor(24*time.Hour)), 24*time.Hour)
+		w.defaults = append(w.defaults, signalbox.WithDefaults(signalbox.WithTokenFloor(10*time.Minute)))
+		w.keepsFloor(w.Process(k), 10*time.Minute)
+	}
+}
+
+// keepsFloor requires that a name that is idle is kept for so long, whether its hold was released or ended by force.
+func (w *World) keepsFloor(p *Process, want time.Duration) {
+	w.Helper()
+	name := fmt.Sprint("idle for ", want)
+	isKept := func() {
+		w.Helper()
+		w.Arrive()
+		left := int64(0)
+		for _, key := range w.keysOf(p, name).Holds { // of which one is there
+			ms, err := w.Do(w.admins[0], key, "PTTL").AsInt64()
+			require.NoError(w, err)
+			left = max(left, ms)
+		}
+		require.InDelta(w, want, time.Duration(left)*time.Millisecond, float64(2*time.Second))
+	}
+	w.Unlocks(w.Holds(p, name))
+	isKept()
+	if forcible := p.forcible(name); forcible != nil {
+		h := w.Holds(p, name)
+		require.NoError(w, forcible.ForceUnlock(w.Context()))
+		<-h.Done()
+		isKept()
+	}
 }
 
 // onlyItsLease deletes the keys of a holder. Its Unlock then leaves the next hold as it is, and so does a second Unlock of any.
