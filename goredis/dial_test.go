@@ -44,15 +44,12 @@ func TestASessionOfAClientWorks(t *testing.T) {
 	}
 	t.Cleanup(func() { require.Greater(t, dials.Load(), int32(2), "the session dials with it as well") })
 	for name, options := range map[string]*redis.Options{
-		"Plain":    {Addr: server.Addr()},
-		"User":     {Addr: server.Addr(), Username: "teller", Password: "right", DB: 3, ClientName: "shop"},
-		"Protocol": {Addr: server.Addr(), Protocol: 2},
-		"Unix":     {Addr: socket, Network: "unix"},
-		"UnixPath": {Addr: socket},
-		"TLS":      {Addr: secure.Addr(), TLSConfig: secure.TLSConfig()},
-		"TLS4":     {Addr: secure.Addr(), Network: "tcp4", TLSConfig: secure.TLSConfig()},
-		"Mutual":   {Addr: mutual.Addr(), TLSConfig: mutual.TLSConfig()},
-		"Dialer":   {Addr: "redis.invalid:1", Dialer: dialer},
+		"Plain":  {Addr: server.Addr()},
+		"User":   {Addr: server.Addr(), Username: "teller", Password: "right", DB: 3, ClientName: "shop"},
+		"Unix":   {Addr: socket, Network: "unix"},
+		"TLS":    {Addr: secure.Addr(), Network: "tcp4", TLSConfig: secure.TLSConfig()},
+		"Mutual": {Addr: mutual.Addr(), TLSConfig: mutual.TLSConfig()},
+		"Dialer": {Addr: "redis.invalid:1", Dialer: dialer},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -151,53 +148,35 @@ func TestASessionBehindSentinelsSurvivesAFailover(t *testing.T) {
 // The password changes, and all connections end, while a lock is held, another one is waited for and a third one is acquired.
 func TestAPasswordIsRotatedUnderLocks(t *testing.T) {
 	t.Parallel()
-	for name, with := range map[string]func(o *redis.Options, provider *tokens){
-		"Provider": func(o *redis.Options, provider *tokens) {
-			o.CredentialsProvider = func() (string, string) { return "teller", provider.get() }
-		},
-		"Context": func(o *redis.Options, provider *tokens) {
-			o.CredentialsProviderContext = func(context.Context) (string, string, error) { return "teller", provider.get(), nil }
-		},
-		"Streaming": func(o *redis.Options, provider *tokens) { o.StreamingCredentialsProvider = provider },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			provider := new(tokens)
-			server := redistest.Start(t)
-			set := func(password string) {
-				server.MustDo(t, "ACL", "SETUSER", "teller", "on", "resetpass", ">"+password, "~*", "&*", "+@all")
-			}
-			set("first")
-			provider.set("first")
-			options := &redis.Options{Addr: server.Addr()}
-			with(options, provider)
-			client := redis.NewClient(options)
-			log := locktest.NewSecrets(t)
-			s, err := goredis.Dial(t.Context(), client, signalbox.WithLogger(log.Logger()))
-			require.NoError(t, err)
-			require.NoError(t, client.Close(), "the session does not need it")
-			long := signalbox.WithFirstLease(30 * time.Second)
-			held := locktest.Must(t, reentrant.New(s, "held", long).Lock)
-			other := locktest.Must(t, fair.New(s, "other", long).Lock)
-			waiting := locktest.LaterWith(t.Context(), fair.New(s, "other").Lock)
-			set("second")
-			provider.set("second")
-			server.MustDo(t, "CLIENT", "KILL", "USER", "teller")
-			require.NoError(t, locktest.Must(t, reentrant.New(s, "third").Lock).Unlock())
-			require.NoError(t, other.Unlock())
-			require.NoError(t, locktest.MustHave(t, waiting).Unlock())
-			require.NoError(t, held.Err())
-			require.NoError(t, held.Unlock())
-			if options.StreamingCredentialsProvider != nil {
-				require.Equal(t, 1, provider.subscribed(), "it renews its token while somebody listens")
-				provider.push("", errors.New("the identity service is away"))
-				redistest.Await(t, "a line in the log of the session", func() bool { return strings.Contains(log.Recorded(), "the identity service is away") })
-			}
-			require.NoError(t, s.Close(t.Context()))
-			require.Zero(t, provider.subscribed())
-			require.False(t, provider.wasStopped(), "before Close it always had a listener")
-		})
+	provider := new(tokens)
+	server := redistest.Start(t)
+	set := func(password string) {
+		server.MustDo(t, "ACL", "SETUSER", "teller", "on", "resetpass", ">"+password, "~*", "&*", "+@all")
+		provider.set(password)
 	}
+	set("first")
+	client := redis.NewClient(&redis.Options{Addr: server.Addr(), StreamingCredentialsProvider: provider})
+	log := locktest.NewSecrets(t)
+	s, err := goredis.Dial(t.Context(), client, signalbox.WithLogger(log.Logger()))
+	require.NoError(t, err)
+	require.NoError(t, client.Close(), "the session does not need it")
+	long := signalbox.WithFirstLease(30 * time.Second)
+	held := locktest.Must(t, reentrant.New(s, "held", long).Lock)
+	other := locktest.Must(t, fair.New(s, "other", long).Lock)
+	waiting := locktest.LaterWith(t.Context(), fair.New(s, "other").Lock)
+	set("second")
+	server.MustDo(t, "CLIENT", "KILL", "USER", "teller")
+	require.NoError(t, locktest.Must(t, reentrant.New(s, "third").Lock).Unlock())
+	require.NoError(t, other.Unlock())
+	require.NoError(t, locktest.MustHave(t, waiting).Unlock())
+	require.NoError(t, held.Err())
+	require.NoError(t, held.Unlock())
+	require.Equal(t, 1, provider.subscribed(), "it renews its token while somebody listens")
+	provider.push("", errors.New("the identity service is away"))
+	redistest.Await(t, "a line in the log of the session", func() bool { return strings.Contains(log.Recorded(), "the identity service is away") })
+	require.NoError(t, s.Close(t.Context()))
+	require.Zero(t, provider.subscribed())
+	require.False(t, provider.wasStopped(), "before Close it always had a listener")
 }
 
 // A static password that changes at the server leaves a session waiting for it, as a service with go-redis would: what is held
@@ -257,12 +236,6 @@ func (t *tokens) set(token string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.mu.token = token
-}
-
-func (t *tokens) get() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.mu.token
 }
 
 func (t *tokens) setOnSubscribe(call func() error) {

@@ -11,9 +11,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
@@ -68,6 +66,10 @@ func TestEachFieldIsCarriedOrLeftOut(t *testing.T) {
 	o := valkeygo.ClientOption(valkey.ClientOption{TLSConfig: config, Sentinel: valkey.SentinelOption{TLSConfig: config}})
 	require.NotSame(t, config, o.TLSConfig)
 	require.NotSame(t, config, o.Sentinel.TLSConfig)
+	_, err := valkeygo.ClientOption(valkey.ClientOption{AuthCredentialsFn: func(valkey.AuthCredentialsContext) (valkey.AuthCredentials, error) {
+		return valkey.AuthCredentials{}, errors.New("no token")
+	}}).AuthCredentialsFn(rueidis.AuthCredentialsContext{})
+	require.ErrorContains(t, err, "no token")
 }
 
 // setUnusual sets a value, and all that is in it, to what no program has by accident.
@@ -124,16 +126,6 @@ func requireSame(t *testing.T, from, to reflect.Value, name string) {
 	}
 }
 
-// The functions are those of the service.
-func TestTheDialerOfTheServiceIsCalled(t *testing.T) {
-	t.Parallel()
-	o := valkeygo.ClientOption(valkey.ClientOption{DialFn: func(addr string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
-		return nil, errors.New("not at " + addr)
-	}})
-	_, err := o.DialFn("a:1", nil, nil)
-	require.ErrorContains(t, err, "not at a:1")
-}
-
 func TestASessionWorks(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "s")
@@ -161,33 +153,4 @@ func TestASessionWorks(t *testing.T) {
 	}
 	_, err := valkeygo.Dial(t.Context(), valkey.ClientOption{})
 	require.ErrorIs(t, err, signalbox.ErrBadOption)
-}
-
-// The password changes, and all connections end, while a lock is held and another one is acquired.
-func TestAPasswordIsRotatedUnderLocks(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	var password atomic.Pointer[string]
-	set := func(to string) {
-		server.MustDo(t, "ACL", "SETUSER", "teller", "on", "resetpass", ">"+to, "~*", "&*", "+@all")
-		password.Store(&to)
-	}
-	set("first")
-	s, err := valkeygo.Dial(t.Context(), valkey.ClientOption{
-		InitAddress: []string{server.Addr()},
-		AuthCredentialsFn: func(valkey.AuthCredentialsContext) (valkey.AuthCredentials, error) {
-			return valkey.AuthCredentials{Username: "teller", Password: *password.Load()}, nil
-		},
-	})
-	require.NoError(t, err)
-	held := locktest.Must(t, reentrant.New(s, "held", signalbox.WithFirstLease(30*time.Second)).Lock)
-	set("second")
-	server.MustDo(t, "CLIENT", "KILL", "USER", "teller")
-	require.NoError(t, locktest.Must(t, reentrant.New(s, "other").Lock).Unlock())
-	require.NoError(t, held.Unlock())
-	require.NoError(t, s.Close(t.Context()))
-	_, err = valkeygo.ClientOption(valkey.ClientOption{AuthCredentialsFn: func(valkey.AuthCredentialsContext) (valkey.AuthCredentials, error) {
-		return valkey.AuthCredentials{}, errors.New("no token")
-	}}).AuthCredentialsFn(rueidis.AuthCredentialsContext{})
-	require.ErrorContains(t, err, "no token")
 }
