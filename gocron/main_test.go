@@ -8,10 +8,4 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
-func TestMain(m *testing.M) {
-	redistest.RegisterChild("scheduler", runScheduler)
-	if redistest.RunChild() {
-		return
-	}
-	redistest.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { redistest.VerifyTestMain(m) }
