@@ -125,20 +125,6 @@ func (w *world) awaitFree() {
 	redistest.Await(w, "no server has anything of the lock", func() bool { return w.holds() == 0 })
 }
 
-// awaitWaiter waits until a waiter has left its mark on so many servers.
-func (w *world) awaitWaiter(n int) {
-	w.Helper()
-	redistest.Await(w, "the marks of the waiter", func() bool {
-		marked := 0
-		for i := range w.servers {
-			if v := w.value(i); len(v) >= 83 && v[61:83] != strings.Repeat("-", 22) {
-				marked++
-			}
-		}
-		return marked >= n
-	})
-}
-
 // foreign returns a value of a holder key that another process would have written.
 func foreign() string {
 	return "sb1q" + "1780000000000000" + strings.Repeat("f", 22) + strings.Repeat("1", 19) + strings.Repeat("-", 22)
