@@ -15,7 +15,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/rwlock"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // P3: the token stays, and with it the lease.
@@ -134,41 +133,5 @@ func TestDowngradeRacesWithTheEndOfItsLease(t *testing.T) {
 			_ = lease.Unlock()
 			f.awaitFree()
 		}
-	}
-}
-
-// P5: a downgrade whose reply is lost is repeated in the background, and admits readers while the holder
-// stays.
-func TestADowngradeWithoutAReplyIsRepeated(t *testing.T) {
-	t.Parallel()
-	for _, kind := range []redistest.FaultKind{
-		redistest.CutBeforeRequest, redistest.CutAfterRequest,
-	} {
-		t.Run(kind.String(), func(t *testing.T) {
-			t.Parallel()
-			f := sharedFixture(t)
-			proxy := f.proxy()
-			mu := f.lockAt(proxy)
-			lease := must(t, mu, write)
-			require.NoError(t, mu.Downgrade(t.Context(), lease)) // teaches the server the script
-			require.NoError(t, lease.Unlock())
-			lease = must(t, mu, write)
-			reader := f.queue(t.Context(), f.lock(), read, 1)
-			proxy.SetMatch(locktest.RunsScript(scripts.RWLockDowngrade))
-			proxy.ResetCount()
-			fault := proxy.Arm(redistest.Fault{Kind: kind})
-			ctx, cancel := context.WithCancel(t.Context())
-			returned := make(chan error, 1)
-			go func() { returned <- mu.Downgrade(ctx, lease) }()
-			redistest.Receive(t, "the fault", fault.Fired())
-			cancel()
-			_ = redistest.Receive(t, "the reply, or no reply", returned)
-			beside := locktest.MustHave(t, reader)
-			require.NoError(t, lease.Err())
-			redistest.Await(t, "a wire", func() bool { return mu.Downgrade(t.Context(), lease) == nil })
-			require.NoError(t, beside.Unlock())
-			require.NoError(t, lease.Unlock())
-			f.awaitFree()
-		})
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"sync"
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/rwlock"
@@ -76,81 +75,6 @@ func ExampleLock_Downgrade() {
 	// Output:
 	// writing the catalogue
 	// printing it, beside other readers: true
-}
-
-// A reader cannot become a writer: two that tried would wait for each other. It releases its lease first,
-// and then checks what it has read again.
-func ExampleLock_Lock() {
-	ctx := context.Background()
-	session, err := signalbox.Dial(ctx, serverURL)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer session.Close(context.Background())
-	mu := rwlock.New(session, "stock")
-
-	err = mu.RDo(ctx, func(ctx context.Context, _ signalbox.Lease) error {
-		_, err := mu.Lock(ctx)
-		return err
-	})
-	fmt.Println("no upgrade:", errors.Is(err, signalbox.ErrUpgrade))
-
-	writer, err := mu.Lock(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println("writing:", writer.Err() == nil)
-	_ = writer.Unlock()
-	// Output:
-	// no upgrade: true
-	// writing: true
-}
-
-// RDo gives the lock back also when the function fails or panics. Its context carries the lease, so that what it calls
-// can read as well, past every writer that waits.
-func ExampleLock_RDo() {
-	ctx := context.Background()
-	session, err := signalbox.Dial(ctx, serverURL)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer session.Close(context.Background())
-	mu := rwlock.New(session, "rates")
-
-	err = mu.RDo(ctx, func(ctx context.Context, _ signalbox.Lease) error {
-		return mu.RDo(ctx, func(context.Context, signalbox.Lease) error {
-			fmt.Println("reading, twice")
-			return nil
-		})
-	})
-	fmt.Println(err)
-	// Output:
-	// reading, twice
-	// <nil>
-}
-
-// RLocker is a sync.Locker; goroutines that read at the same time need one each.
-func ExampleLock_RLocker() {
-	ctx := context.Background()
-	session, err := signalbox.Dial(ctx, serverURL)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer session.Close(context.Background())
-	mu := rwlock.New(session, "map")
-
-	var readers sync.WaitGroup
-	for range 3 {
-		locker := mu.RLocker(ctx)
-		readers.Go(func() {
-			locker.Lock()
-			defer locker.Unlock()
-		})
-	}
-	readers.Wait()
-	locked, err := mu.IsLocked(ctx)
-	fmt.Println(locked, err)
-	// Output: false <nil>
 }
 
 // Holders returns the holders of the lock: it shows for whom a writer waits.

@@ -35,32 +35,6 @@ func isLocked(t *testing.T, mu *rwlock.Lock) bool {
 	return locked
 }
 
-func TestAWriterIsTheOnlyHolder(t *testing.T) {
-	t.Parallel()
-	f := sharedFixture(t)
-	mu := rwlock.New(f.session(signalbox.WithLabel("worker 7")), f.name)
-	watcher := f.lock()
-	require.Empty(t, holders(t, watcher))
-	require.False(t, isLocked(t, watcher))
-	began := time.Now()
-	lease := must(t, mu, write)
-	deadline := lease.Deadline() // before the hold is read, whose end only moves forward
-	all := holders(t, watcher)
-	require.Len(t, all, 1)
-	h := all[0]
-	require.Equal(t, "rwlock", h.Kind)
-	require.False(t, h.Shared)
-	require.Equal(t, "worker 7", h.Label)
-	require.Len(t, h.Session, 22)
-	require.Equal(t, lease.Token(), h.Token)
-	require.WithinRange(t, h.Since, began.Add(-time.Second), time.Now().Add(time.Second))
-	require.WithinRange(t, h.Until, deadline, deadline.Add(time.Minute))
-	require.True(t, isLocked(t, watcher))
-	require.NoError(t, lease.Unlock())
-	require.Empty(t, holders(t, watcher))
-	require.False(t, isLocked(t, watcher))
-}
-
 // Holders returns one entry for all readers that share a hold, and marks readers as shared, also a writer
 // that was downgraded.
 func TestReadersAreSharedHoldersOneForEachHold(t *testing.T) {
@@ -87,36 +61,6 @@ func TestReadersAreSharedHoldersOneForEachHold(t *testing.T) {
 	}
 	require.Empty(t, holders(t, one))
 	require.False(t, isLocked(t, other))
-}
-
-// P6: many readers are listed in pages, all of them, and the caller may stop between pages.
-func TestManyReadersAreListedInPages(t *testing.T) {
-	t.Parallel()
-	f := ownFixture(t)
-	proxy := f.proxy()
-	proxy.SetMatch(locktest.RunsScript(scripts.HoldsList))
-	requested := func(do func()) int {
-		proxy.ResetCount()
-		do()
-		return proxy.Requests()
-	}
-	mu := f.lockAt(proxy, signalbox.WithFixedLease(time.Hour))
-	taken := 0
-	require.Empty(t, holders(t, mu)) // teaches the server the script
-	for _, n := range []int{99, 100, 101, 200} {
-		for ; taken < n; taken++ {
-			must(t, mu, read)
-		}
-		require.Len(t, holders(t, mu), n)
-		require.Equal(t, n/100+1, requested(func() { holders(t, mu) }))
-		require.Equal(t, 1, requested(func() {
-			for range mu.Holders(t.Context()) {
-				break
-			}
-		}))
-	}
-	require.NoError(t, mu.ForceUnlock(t.Context()))
-	require.Empty(t, holders(t, mu))
 }
 
 func TestAnErrorEndsTheHolders(t *testing.T) {
@@ -152,27 +96,4 @@ func TestForceUnlockTakesTheLockFromManyReaders(t *testing.T) {
 	}
 	require.ErrorIs(t, mu.ForceUnlock(t.Context()), signalbox.ErrNotHeld)
 	require.NoError(t, must(t, mu, write).Unlock())
-}
-
-// P5: a ForceUnlock whose reply is lost is sent again, and spares the present holder.
-func TestAForceUnlockWithoutAReplyIsRepeated(t *testing.T) {
-	t.Parallel()
-	for _, kind := range []redistest.FaultKind{redistest.CutBeforeRequest, redistest.CutAfterRequest} {
-		t.Run(kind.String(), func(t *testing.T) {
-			t.Parallel()
-			f := sharedFixture(t)
-			proxy := f.proxy()
-			mu := f.lockAt(proxy)
-			require.ErrorIs(t, mu.ForceUnlock(t.Context()), signalbox.ErrNotHeld)
-			holder := must(t, f.lock(), write)
-			waiting := f.queue(t.Context(), f.lock(), write, 1)
-			proxy.SetMatch(locktest.RunsScript(scripts.RWLockForce))
-			proxy.Arm(redistest.Fault{Kind: kind})
-			require.NoError(t, mu.ForceUnlock(t.Context()))
-			lease := locktest.MustHave(t, waiting)
-			require.ErrorIs(t, holder.Unlock(), signalbox.ErrLost)
-			require.NoError(t, lease.Err())
-			require.NoError(t, lease.Unlock())
-		})
-	}
 }

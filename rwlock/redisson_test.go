@@ -116,30 +116,3 @@ func TestASharedWriterIsDowngraded(t *testing.T) {
 	require.NoError(t, second.Unlock())
 	f.awaitGone()
 }
-
-// P2: a hold that this library removes by force is reported at once, whatever its lease; before that it is
-// listed.
-func TestASharedReadWriteLockIsTakenByForce(t *testing.T) {
-	t.Parallel()
-	f := sharedFixture(t)
-	one, other := f.shared(), f.shared()
-	require.ErrorIs(t, other.ForceUnlock(t.Context()), signalbox.ErrNotHeld)
-	for _, take := range []lockMethod{read, write} {
-		lease := must(t, one, take)
-		isLocked, err := other.IsLocked(t.Context())
-		require.NoError(t, err)
-		require.True(t, isLocked)
-		for h, err := range other.Holders(t.Context()) {
-			require.NoError(t, err)
-			require.Regexp(t, `^[0-9a-f-]{36}:[0-9]{19}$`, h.Label)
-			require.Len(t, h.Session, 22)
-			require.Zero(t, h.Token)
-			require.Zero(t, h.Since)
-			require.True(t, h.Until.After(time.Now()))
-		}
-		require.NoError(t, other.ForceUnlock(t.Context()))
-		redistest.Receive(t, "the end of the lease", lease.Done())
-		require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
-		f.awaitGone()
-	}
-}

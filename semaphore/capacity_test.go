@@ -3,6 +3,7 @@
 package semaphore_test
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,24 +13,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/semaphore"
 )
-
-// More than there are at all is refused without waiting, by the server's number.
-func TestMoreThanThereAreIsErrCapacityWithoutWaiting(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	sem := semaphore.New(newSession(t, server), "a", 3)
-	_, err := sem.Acquire(t.Context(), 4)
-	require.ErrorIs(t, err, signalbox.ErrCapacity)
-	require.NotErrorIs(t, err, signalbox.ErrHeld)
-	require.ErrorContains(t, err, "there are 3 permits")
-	lease := mustAcquire(t, sem, 3)
-	_, err = sem.Acquire(t.Context(), 4)
-	require.ErrorIs(t, err, signalbox.ErrCapacity, "though all are out")
-	_, err = sem.TryAcquire(t.Context(), 4)
-	require.ErrorIs(t, err, signalbox.ErrCapacity)
-	require.NoError(t, lease.Unlock())
-	require.Zero(t, tickets(t, server))
-}
 
 // The capacity of SetCapacity overrides that of New, in every process, as long as the key exists.
 func TestSetCapacityOverridesNew(t *testing.T) {
@@ -95,4 +78,57 @@ func TestExactCapacityRefusesAnotherNumber(t *testing.T) {
 	}
 	require.NoError(t, exact.SetCapacity(t.Context(), 3))
 	require.NoError(t, mustAcquire(t, exact, 3).Unlock())
+}
+
+// A request for more permits than the capacity is refused as that, also while others wait in the session,
+// which come before every TryAcquire: otherwise a caller that tries again and again would never learn it.
+func TestATryForMoreThanThereAreIsErrCapacityThoughOthersWait(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := newSession(t, server)
+	sem := semaphore.New(s, "a", 3)
+	held := mustAcquire(t, sem, 3)
+	waiting := queueFirst(t.Context(), t, server, sem)
+	_, err := sem.TryAcquire(t.Context(), 4)
+	require.ErrorIs(t, err, signalbox.ErrCapacity)
+	require.NotErrorIs(t, err, signalbox.ErrHeld)
+	require.ErrorContains(t, err, "there are 3 permits")
+	_, err = semaphore.New(s, "a", 5).TryAcquire(t.Context(), 4)
+	require.ErrorIs(t, err, signalbox.ErrHeld, "New got a greater capacity, for which no call has asked the server")
+	require.NoError(t, sem.SetCapacity(t.Context(), 4))
+	require.NoError(t, locktest.MustHave(t, waiting).Unlock())
+	waiting = queue(t.Context(), t, server, sem, 4, 1)
+	_, err = sem.TryAcquire(t.Context(), 4)
+	require.ErrorIs(t, err, signalbox.ErrHeld, "the capacity is greater by now than New's")
+	require.NoError(t, held.Unlock())
+	require.NoError(t, locktest.MustHave(t, waiting).Unlock())
+}
+
+// P10: a request that no server could grant fails at once, and sends nothing.
+func TestBadArgumentsAreErrorsAtOnce(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := newSession(t, server, signalbox.WithPolling())
+	sem := semaphore.New(s, "a", 3)
+	require.NoError(t, mustAcquire(t, sem, 1).Unlock())
+	require.Empty(t, server.SentBy(func() {
+		for _, n := range []int{0, -1} {
+			_, err := sem.Acquire(t.Context(), n)
+			require.ErrorIs(t, err, signalbox.ErrBadOption)
+			_, err = sem.TryAcquire(t.Context(), n)
+			require.ErrorIs(t, err, signalbox.ErrBadOption)
+			require.ErrorIs(t, sem.SetCapacity(t.Context(), n), signalbox.ErrBadOption)
+			require.ErrorIs(t, semaphore.New(s, "a", n).Check(), signalbox.ErrBadOption)
+			_, err = semaphore.New(s, "a", n).Acquire(t.Context(), 1)
+			require.ErrorIs(t, err, signalbox.ErrBadOption)
+		}
+		if more := int64(semaphore.MaxPermits) + 1; int64(int(more)) == more { // an int may have no more
+			_, err := sem.Acquire(t.Context(), int(more))
+			require.ErrorIs(t, err, signalbox.ErrCapacity)
+		}
+		_, err := sem.Acquire(nil, 1) //nolint:staticcheck // what is tested
+		require.ErrorIs(t, err, signalbox.ErrBadOption)
+		_, err = sem.Acquire(locktest.Ended(), 1)
+		require.ErrorIs(t, err, context.Canceled)
+	}))
 }

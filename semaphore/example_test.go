@@ -32,27 +32,6 @@ func Example() {
 	// Output: writing a report: true
 }
 
-// Some work weighs more than other: it acquires more permits, all at once or none.
-func ExampleSemaphore_Do() {
-	ctx := context.Background()
-	session, err := signalbox.Dial(ctx, serverURL)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer session.Close(context.Background())
-
-	sem := semaphore.New(session, "memory/GB", 16)
-	err = sem.Do(ctx, 6, func(ctx context.Context, _ signalbox.Lease) error {
-		free, err := sem.Available(ctx)
-		fmt.Println("free for others:", free)
-		return err
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	// Output: free for others: 10
-}
-
 // The holders of permits, in all processes.
 func ExampleSemaphore_Holders() {
 	ctx := context.Background()

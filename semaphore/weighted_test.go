@@ -3,34 +3,16 @@
 package semaphore_test
 
 import (
-	"sync"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/semaphore"
 )
-
-// Parts of one acquisition are released from many goroutines at once, and the sums match.
-func TestWeightedPartsAreReleasedAtOnce(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	sem := semaphore.New(newSession(t, server), "a", 64)
-	w := sem.Weighted(t.Context())
-	w.OnLost(func(err error) { t.Error(err) })
-	require.NoError(t, w.Acquire(t.Context(), 40))
-	require.NoError(t, w.Acquire(t.Context(), 24))
-	var users sync.WaitGroup
-	for range 32 {
-		users.Go(func() { w.Release(2) })
-	}
-	users.Wait()
-	require.Zero(t, heldPermits(t, server))
-	require.Equal(t, 64, available(t, sem))
-	require.Panics(t, func() { w.Release(1) })
-}
 
 // A released part is granted to its waiter in the same step.
 func TestReleasedPartIsGrantedToAWaiter(t *testing.T) {
@@ -48,4 +30,14 @@ func TestReleasedPartIsGrantedToAWaiter(t *testing.T) {
 	require.Equal(t, 2, heldPermits(t, server))
 	w.Release(2)
 	require.Zero(t, heldPermits(t, server))
+}
+
+// A number that is one permit only once it is cut to 32 bits takes none.
+func TestWeightedOfANegativeNumberTakesNothing(t *testing.T) {
+	t.Parallel()
+	w := semaphore.New(signalbox.NewSession(nil), "a", 1).Weighted(t.Context())
+	for _, n := range []int64{-1, -(1 << 32) + 1, math.MinInt64} {
+		require.ErrorIs(t, w.Acquire(t.Context(), n), signalbox.ErrBadOption)
+		require.False(t, w.TryAcquire(n))
+	}
 }
