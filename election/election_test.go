@@ -16,7 +16,6 @@ import (
 	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
-	"github.com/signalbox-go/signalbox/redisson"
 )
 
 // P1: an election and a lock of one name exclude each other, and the lock's ForceUnlock ends a term at once.
@@ -76,96 +75,27 @@ func TestContextsEndWithTheTerm(t *testing.T) {
 	require.ErrorIs(t, term.SetValue(t.Context(), "x"), signalbox.ErrReleased)
 }
 
-// P9: what is no name, no option or no session is the error of every call, and sends nothing.
-func TestABadElectionIsTheErrorOfEveryCall(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s := locktest.Session(t, server)
-	closed := signalbox.NewSession(server.Client(t, signalbox.Tune))
-	require.NoError(t, closed.Close(t.Context()))
-	for name, bad := range map[string]struct { //nolint:paralleltest // commands are counted on one server
-		e    *election.Election
-		want error
-	}{
-		"NoName":        {election.New(s, ""), signalbox.ErrBadName},
-		"LongName":      {election.New(s, strings.Repeat("x", 513)), signalbox.ErrBadName},
-		"LongValue":     {election.New(s, "a", election.Value(strings.Repeat("x", election.MaxValue+1))), signalbox.ErrBadOption},
-		"FixedLease":    {election.New(s, "a", signalbox.WithFixedLease(time.Second)), signalbox.ErrBadOption},
-		"MaxHold":       {election.New(s, "a", signalbox.WithMaxHold(time.Second)), signalbox.ErrBadOption},
-		"Redisson":      {election.New(s, "a", signalbox.WithLayout(redisson.Layout())), signalbox.ErrBadOption},
-		"StepDown":      {election.New(s, "a", election.StepDown(8*time.Second)), signalbox.ErrBadOption},
-		"StepDownBelow": {election.New(s, "a", election.StepDown(-1)), signalbox.ErrBadOption},
-		"StepDownLease": {election.New(s, "a", election.StepDown(time.Second), signalbox.WithRenewedLease(time.Second)), signalbox.ErrBadOption},
-		"StepDownFirst": {election.New(s, "a", election.StepDown(2*time.Second), signalbox.WithFirstLease(3*time.Second)), signalbox.ErrBadOption},
-		"ShortLease":    {election.New(s, "a", signalbox.WithRenewedLease(time.Millisecond)), signalbox.ErrBadOption},
-		"NilSession":    {election.New(nil, "a"), signalbox.ErrBadOption},
-		"Nil":           {nil, signalbox.ErrBadOption},
-		"Zero":          {new(election.Election), signalbox.ErrBadOption},
-		"ClosedSession": {election.New(closed, "a"), signalbox.ErrClosed},
-	} {
-		t.Run(name, func(t *testing.T) {
-			require.ErrorIs(t, bad.e.Check(), bad.want)
-			requireRefused(t.Context(), t, server, bad.e, bad.want)
-		})
-	}
-	require.NoError(t, election.New(s, "a", nil, election.StepDown(0), election.Value(strings.Repeat("x", election.MaxValue)),
-		signalbox.WithReplicas(1, time.Second), signalbox.WithTokenFloor(time.Hour), signalbox.WithLayout(signalbox.Native())).Check())
-}
-
-// requireRefused checks that every call of an election returns the error, and sends nothing.
-func requireRefused(ctx context.Context, t *testing.T, server *redistest.Server, e *election.Election, want error) {
-	t.Helper()
-	lead := func(context.Context, election.Term) error { return errors.New("it leads") }
-	require.Empty(t, server.SentBy(func() {
-		term, err := e.Campaign(ctx)
-		require.ErrorIs(t, err, want)
-		require.Zero(t, term)
-		l, err := e.Leader(ctx)
-		require.ErrorIs(t, err, want)
-		require.Zero(t, l)
-		require.ErrorIs(t, e.Health(ctx), want)
-		require.ErrorIs(t, e.Run(ctx, lead), want)
-		require.ErrorIs(t, e.RunCallbacks(ctx, election.Callbacks{
-			OnStartedLeading: func(context.Context) { t.Error("it leads") }, OnStoppedLeading: func() {},
-		}), want)
-		n := 0
-		for l, err := range e.Observe(ctx) {
-			n++
-			require.ErrorIs(t, err, want)
-			require.Zero(t, l)
-		}
-		require.Equal(t, 1, n)
-	}))
-}
-
-// An ended context starts nothing and sends nothing; nor does a nil one, or one without a function.
+// P9: options that contradict each other are the error of every call, and what a call cannot do without is asked for.
 func TestBadArgumentsAreRefused(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	e := election.New(locktest.Session(t, server), "a")
-	requireRefused(locktest.Ended(), t, server, e, context.Canceled)
-	requireRefused(nil, t, server, e, signalbox.ErrBadOption) //nolint:staticcheck // what is tested
+	s := locktest.Session(t, redistest.Start(t))
+	long := strings.Repeat("x", election.MaxValue+1)
+	for name, bad := range map[string]*election.Election{
+		"LongValue":     election.New(s, "a", election.Value(long)),
+		"StepDownLease": election.New(s, "a", election.StepDown(time.Second), signalbox.WithRenewedLease(time.Second)),
+		"StepDownFirst": election.New(s, "a", election.StepDown(2*time.Second), signalbox.WithFirstLease(3*time.Second)),
+	} {
+		require.ErrorIs(t, bad.Check(), signalbox.ErrBadOption, name)
+	}
+	e := election.New(s, "a", nil, election.StepDown(0), election.Value(long[1:]))
 	require.ErrorIs(t, e.Run(t.Context(), nil), signalbox.ErrBadOption)
 	require.ErrorIs(t, e.RunCallbacks(t.Context(), election.Callbacks{}), signalbox.ErrBadOption)
 	require.ErrorIs(t, e.RunCallbacks(t.Context(), election.Callbacks{OnStoppedLeading: func() {}}), signalbox.ErrBadOption)
 	term := mustLead(t, e)
-	require.ErrorIs(t, term.SetValue(nil, "x"), signalbox.ErrBadOption) //nolint:staticcheck // what is tested
-	require.ErrorIs(t, term.SetValue(t.Context(), strings.Repeat("x", election.MaxValue+1)), signalbox.ErrBadOption)
+	require.ErrorIs(t, term.SetValue(t.Context(), long), signalbox.ErrBadOption)
 	require.ErrorIs(t, term.SetValue(locktest.Ended(), "x"), context.Canceled)
 	require.ErrorIs(t, context.Cause(term.Bind(nil)), signalbox.ErrBadOption) //nolint:staticcheck // what is tested
 	require.NoError(t, term.Resign())
-}
-
-func TestTheZeroTermLeadsNothing(t *testing.T) {
-	t.Parallel()
-	var term election.Term
-	require.Zero(t, term.Token())
-	require.ErrorIs(t, term.Err(), signalbox.ErrNotHeld)
-	require.ErrorIs(t, term.Resign(), signalbox.ErrNotHeld)
-	require.ErrorIs(t, term.SetValue(t.Context(), "x"), signalbox.ErrNotHeld)
-	require.ErrorIs(t, context.Cause(term.Bind(t.Context())), signalbox.ErrNotHeld)
-	require.True(t, locktest.IsClosed(term.Done()))
-	require.Zero(t, term.Deadline())
 }
 
 // P9: a key of another program is left alone, and is the error of the calls that meet it.
@@ -196,4 +126,72 @@ func TestAForeignKeyIsErrWrongKindAndUntouched(t *testing.T) {
 	_, err := e.Leader(t.Context())
 	require.ErrorIs(t, err, signalbox.ErrWrongKind)
 	require.ErrorIs(t, e.Run(t.Context(), func(context.Context, election.Term) error { return nil }), signalbox.ErrWrongKind)
+}
+
+// A process that resigns and closes notifies observers by message before it is gone.
+func TestAResignationBeforeCloseIsReported(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	changes := observe(t, election.New(locktest.Session(t, server), "a"))
+	for range 10 {
+		s := locktest.Session(t, server)
+		term := mustLead(t, election.New(s, "a"))
+		changes.until(leads(term, ""))
+		require.NoError(t, term.Resign())
+		require.NoError(t, s.Close(t.Context()))
+		changes.until(isNoLeader)
+		require.Zero(t, locktest.Count(t, server, "EXISTS", valueKey))
+	}
+}
+
+// Health distinguishes a standby that reaches the server from one that does not, and a leader from one whose term was lost.
+func TestHealthReportsWhetherAProcessCanLead(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	s := locktest.Session(t, proxy)
+	leader, standby := election.New(locktest.Session(t, server), "a"), election.New(s, "a")
+	require.NoError(t, standby.Health(t.Context()), "no process leads")
+	term := mustLead(t, leader)
+	require.NoError(t, leader.Health(t.Context()))
+	require.NoError(t, standby.Health(t.Context()))
+	proxy.Refuse()
+	proxy.CutAll()
+	require.Error(t, standby.Health(locktest.Context(t)))
+	proxy.Accept()
+	redistest.Await(t, "the server", func() bool { return standby.Health(t.Context()) == nil })
+	server.MustDo(t, "DEL", "sb:{a}:lock")
+	require.ErrorIs(t, leader.Health(t.Context()), signalbox.ErrLost)
+	require.NoError(t, standby.Health(t.Context()))
+	_ = term.Resign()
+	require.NoError(t, leader.Health(t.Context()))
+}
+
+// P7: a term costs a script and a write of its value, a resignation two scripts, and each question two scripts in one
+// round trip.
+func TestWhatATermCosts(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	redistest.LoadScripts(t, server)
+	// Nothing is renewed meanwhile, and no subscription asks whether the hold is still there.
+	e := election.New(locktest.Session(t, server, signalbox.WithPolling()), "a", signalbox.WithRenewedLease(24*time.Hour))
+	term := mustLead(t, e) // the first call of a session asks for the time as well
+	redistest.Await(t, "the value", func() bool { return locktest.Count(t, server, "EXISTS", valueKey) == 1 })
+	costs := func(scripts int64, do func()) {
+		t.Helper()
+		sent := server.SentBy(do)
+		require.Equal(t, scripts, sent["evalsha"], sent)
+	}
+	costs(1, func() { require.NoError(t, term.SetValue(t.Context(), "x")) })
+	costs(2, func() { require.NoError(t, e.Health(t.Context())) })
+	costs(2, func() {
+		_, err := e.Leader(t.Context())
+		require.NoError(t, err)
+	})
+	costs(2, func() { require.NoError(t, term.Resign()) })
+	costs(2, func() {
+		term = mustLead(t, e)
+		redistest.Await(t, "the value", func() bool { return locktest.Count(t, server, "EXISTS", valueKey) == 1 })
+	})
+	require.NoError(t, term.Resign())
 }

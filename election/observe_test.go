@@ -3,7 +3,6 @@
 package election_test
 
 import (
-	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -56,54 +55,4 @@ func TestALateObserverSeesTheNewestLeader(t *testing.T) {
 		require.NoError(t, term.Resign())
 		require.Equal(t, noLeader, observe(t, election.New(s, "a")).must())
 	}
-}
-
-// P7: observers of a session share one subscription and their polls, and leave nothing behind.
-func TestObserversOfASessionShareASubscription(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s := locktest.Session(t, server)
-	term := mustLead(t, election.New(locktest.Session(t, server), "a", election.Value("x")))
-	const observers = 50
-	ctx, cancel := context.WithCancel(locktest.Context(t))
-	seen, ended := make(chan election.Leader, observers), make(chan error, observers)
-	for range observers {
-		go func() {
-			for l, err := range election.New(s, "a").Observe(ctx) {
-				if err != nil {
-					ended <- err
-				} else if l.Value == "y" {
-					seen <- l
-				}
-			}
-		}()
-	}
-	redistest.Await(t, "a subscription", func() bool { return locktest.Listeners(t, server, channel) == 1 })
-	require.NoError(t, term.SetValue(t.Context(), "y"))
-	for range observers {
-		require.Equal(t, term.Token(), redistest.Receive(t, "the change", seen).Token)
-	}
-	cancel()
-	for range observers {
-		require.ErrorIs(t, redistest.Receive(t, "the end", ended), context.Canceled)
-	}
-	require.NoError(t, term.Resign())
-	require.NoError(t, s.Close(t.Context()))
-	redistest.Await(t, "no subscription", func() bool { return locktest.Listeners(t, server, channel) == 0 })
-}
-
-// A loop that is left costs nothing any more, and Close ends one that is not.
-func TestAnObserverEnds(t *testing.T) {
-	t.Parallel()
-	s := locktest.Session(t, redistest.Start(t))
-	for l, err := range election.New(s, "a").Observe(t.Context()) {
-		require.NoError(t, err)
-		require.Equal(t, noLeader, l)
-		break
-	}
-	changes := observe(t, election.New(s, "a"))
-	changes.must()
-	require.NoError(t, s.Close(t.Context()))
-	_, err, _ := changes.next()
-	require.ErrorIs(t, err, signalbox.ErrClosed)
 }

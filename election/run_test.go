@@ -11,7 +11,6 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/election"
-	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
@@ -47,36 +46,6 @@ func TestRunReleasesTheLeaseWhenLeadHasReturned(t *testing.T) {
 	err := redistest.Receive(t, "the return of Run", returned)
 	require.ErrorIs(t, err, context.Canceled)
 	require.EqualError(t, err, `signalbox: run "a": context canceled`)
-	require.ErrorIs(t, term.Err(), signalbox.ErrReleased)
-}
-
-// Run campaigns again after each term that was lost, whatever lead returned.
-func TestRunCampaignsAgainAfterALoss(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	e, mu := election.New(locktest.Session(t, server), "a"), fair.New(locktest.Session(t, server), "a")
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	terms, returned := make(chan election.Term), make(chan error, 1)
-	go func() {
-		returned <- e.Run(ctx, func(ctx context.Context, term election.Term) error {
-			terms <- term
-			<-ctx.Done()
-			return errWork
-		})
-	}()
-	var last uint64
-	for range 5 {
-		term := redistest.Receive(t, "a term", terms)
-		require.Greater(t, term.Token(), last)
-		last = term.Token()
-		require.NoError(t, mu.ForceUnlock(t.Context()))
-	}
-	term := redistest.Receive(t, "a term", terms)
-	cancel()
-	err := redistest.Receive(t, "the return of Run", returned)
-	require.ErrorIs(t, err, context.Canceled)
-	require.ErrorIs(t, err, errWork)
 	require.ErrorIs(t, term.Err(), signalbox.ErrReleased)
 }
 

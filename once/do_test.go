@@ -5,7 +5,6 @@ package once_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 	"strings"
 	"testing"
@@ -18,71 +17,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/once"
 )
-
-// P1: the first call runs its function, and all others return its outcome, in every session.
-func TestTheFirstCallRunsAndOthersGetItsOutcome(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	one, other := session(t, server), session(t, server)
-	requireRan(t, "x", do(t.Context(), once.New(one, "a"), returns("x")))
-	requireStored(t, "x", do(t.Context(), once.New(one, "a"), never(t)))
-	requireStored(t, "x", do(t.Context(), once.New(other, "a"), never(t)))
-	value, stored, err := once.New(other, "a").Get(t.Context())
-	require.NoError(t, err)
-	require.True(t, stored)
-	require.Equal(t, "x", string(value))
-	requireRan(t, "y", do(t.Context(), once.New(other, "b"), returns("y")))
-	locktest.RequireEnds(t, server)
-}
-
-// P4: calls that fail, give up or panic leave nothing behind in the session.
-func TestNothingRemainsOfCallsThatFailed(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s := session(t, server)
-	g := newGate("")
-	g.err = errors.New("broken")
-	running := later(t.Context(), once.New(s, "a"), g.run)
-	<-g.begun
-	ctx, cancel := context.WithCancel(t.Context())
-	waiting := later(ctx, once.New(s, "a"), never(t))
-	redistest.Await(t, "the call to wait", func() bool { return once.Flights(s) == 1 })
-	cancel()
-	require.ErrorIs(t, receive(t, waiting).err, context.Canceled)
-	close(g.open)
-	require.ErrorIs(t, receive(t, running).err, g.err)
-	require.Panics(t, func() {
-		_, _, _ = once.New(s, "a").Do(t.Context(), func(context.Context, signalbox.Lease) ([]byte, error) { panic("broken") })
-	})
-	require.Zero(t, once.Flights(s))
-	// The cancelled call is undone in the background, and its listener closes after that.
-	redistest.Await(t, "nothing to be left", func() bool { return locktest.Channels(s)+locktest.Undoing(s) == 0 })
-}
-
-// Waiters of other sessions get the outcome by one message, and leave no ticket behind.
-func TestWaitersGetTheOutcomeOfTheRun(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	g := newGate("x")
-	running := later(t.Context(), once.New(session(t, server), "a"), g.run)
-	<-g.begun
-	var waiting []<-chan got
-	for range 3 {
-		s := session(t, server)
-		for range 3 {
-			waiting = append(waiting, later(t.Context(), once.New(s, "a"), never(t)))
-		}
-	}
-	awaitTickets(t, server, 3) // one for each session
-	close(g.open)
-	requireRan(t, "x", receive(t, running))
-	for _, one := range waiting {
-		requireStored(t, "x", receive(t, one))
-	}
-	redistest.Await(t, "no ticket and no hold", func() bool {
-		return locktest.Tickets(t, server, "a") == 0 && !locktest.IsHeld(fmt.Sprint(server.MustDo(t, "GET", locktest.Key("a"))))
-	})
-}
 
 // An error is not stored: each waiter runs its own function then, in turn.
 func TestAnErrorIsNotStored(t *testing.T) {
@@ -203,6 +137,10 @@ func TestAtIsAKeyForEachTick(t *testing.T) {
 	requireRan(t, "y", do(t.Context(), other.At(tick.Add(time.Nanosecond)), returns("y")))
 	require.Contains(t, server.Keys("*"), "sb:{a@2026-11-22T02:30:00Z}:once")
 	requireRan(t, "z", do(t.Context(), one, returns("z")))
+	require.ErrorIs(t, one.At(time.Time{}).Check(), signalbox.ErrBadOption)
+	longest := once.New(session(t, server), strings.Repeat("x", 512))
+	require.NoError(t, longest.Check())
+	require.ErrorIs(t, longest.At(tick).Check(), signalbox.ErrBadName)
 }
 
 // The outcome lives for as long as Keep says, and the claim ends with the call.
@@ -286,4 +224,71 @@ func TestTryDoWaitsForNoOtherCall(t *testing.T) {
 		return []byte("y"), nil
 	}))
 	locktest.RequireEnds(t, server)
+}
+
+// An ended context, a nil one and a nil function run nothing and send nothing.
+func TestBadArgumentsSendNothing(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	o := once.New(session(t, server), "a")
+	require.Empty(t, server.SentBy(func() {
+		for ctx, want := range map[context.Context]error{locktest.Ended(): context.Canceled, nil: signalbox.ErrBadOption} {
+			require.ErrorIs(t, do(ctx, o, never(t)).err, want)
+			value, stored, err := o.Get(ctx)
+			require.Nil(t, value)
+			require.False(t, stored)
+			require.ErrorIs(t, err, want)
+			require.ErrorIs(t, o.Forget(ctx), want)
+		}
+		require.ErrorIs(t, do(t.Context(), o, nil).err, signalbox.ErrBadOption)
+	}))
+}
+
+// P7: a stored outcome costs one round trip, and no lock; see the package.
+func TestWhatCallsCost(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	redistest.LoadScripts(t, server)
+	proxy := redistest.NewProxy(t, server.Addr())
+	s := session(t, proxy)
+	o := once.New(s, "a", signalbox.WithFirstLease(time.Minute), signalbox.WithRenewedLease(time.Minute)) // nothing is renewed meanwhile
+	_, _, err := o.Get(t.Context())                                                                       // the client connects
+	require.NoError(t, err)
+	require.NoError(t, locktest.Must(t, fairLock(s, "warm")).Unlock()) // the session asks for the time
+	costs := func(want int, do func()) {
+		t.Helper()
+		proxy.ResetCount()
+		do()
+		require.Equal(t, want, proxy.Requests())
+	}
+	costs(5, func() { requireRan(t, "x", do(t.Context(), o, returns("x"))) })
+	costs(1, func() { requireStored(t, "x", do(t.Context(), o, never(t))) })
+	costs(1, func() { _, _, _ = o.Get(t.Context()) })
+	costs(2, func() { require.NoError(t, o.Forget(t.Context())) })
+	costs(1, func() { require.NoError(t, o.Forget(t.Context())) })
+	requireRan(t, "y", do(t.Context(), o, returns("y")))
+	calls := server.CommandStats()["set"].Calls
+	requireStored(t, "y", do(t.Context(), o, never(t)))
+	require.Equal(t, calls, server.CommandStats()["set"].Calls, "no lock")
+}
+
+// P9: a key that is no outcome's is reported, before a function runs and behind it, and left as it is.
+func TestAForeignKeyIsUntouched(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	o := once.New(session(t, server), "a")
+	for _, foreign := range []string{"SET", "RPUSH"} {
+		r := do(t.Context(), o, func(context.Context, signalbox.Lease) ([]byte, error) {
+			server.MustDo(t, foreign, key, "foreign")
+			return []byte("x"), nil
+		})
+		require.ErrorIs(t, r.err, signalbox.ErrWrongKind)
+		before := server.MustDo(t, "DUMP", key)
+		require.ErrorIs(t, do(t.Context(), o, never(t)).err, signalbox.ErrWrongKind)
+		_, _, err := o.Get(t.Context())
+		require.ErrorIs(t, err, signalbox.ErrWrongKind)
+		require.ErrorIs(t, o.Forget(t.Context()), signalbox.ErrWrongKind)
+		require.Equal(t, before, server.MustDo(t, "DUMP", key))
+		server.MustDo(t, "DEL", key)
+	}
 }

@@ -12,10 +12,6 @@ import (
 var serverURL string
 
 func TestMain(m *testing.M) {
-	redistest.RegisterChild("runner", runRunner)
-	if redistest.RunChild() {
-		return
-	}
 	// A client of a cluster asks for its nodes up to a second after one was lost, and closes what it had to
 	// one that has left five seconds after that, whether it was closed itself by then or not.
 	redistest.VerifyTestMain(redistest.WithParallelism(6, redistest.WithServer(m, func(s *redistest.Server) { serverURL = s.URL() })))
