@@ -212,3 +212,50 @@ func TestCloseRefusesWaiters(t *testing.T) {
 	mustCount(t, theirs, 0, "x")
 	require.NoError(t, redistest.Receive(t, "the opening", elsewhere))
 }
+
+func TestABadNumberOrIDIsRefused(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	l := countdown.New(newSession(t, server), "a")
+	r := mustStart(t, l, countdown.MaxCount)
+	require.NoError(t, l.Reset(t.Context()))
+	require.Empty(t, server.SentBy(func() {
+		for _, n := range []int{0, -1, countdown.MaxCount + 1} {
+			_, err := l.Start(t.Context(), n)
+			require.ErrorIs(t, err, signalbox.ErrBadOption)
+		}
+		for _, id := range []string{"", longest + "x"} {
+			_, err := r.CountDown(t.Context(), id)
+			require.ErrorIs(t, err, signalbox.ErrBadOption)
+		}
+		for _, id := range []uint64{0, 1e16, 1 << 63, ^uint64(0)} {
+			require.ErrorIs(t, l.RoundOf(id).Wait(t.Context()), signalbox.ErrBadOption)
+		}
+	}))
+	require.ErrorIs(t, l.RoundOf(1).Wait(t.Context()), signalbox.ErrRoundLost)
+	require.ErrorIs(t, l.RoundOf(r.ID()+1).Wait(t.Context()), signalbox.ErrRoundLost)
+}
+
+// P9: a key that is no latch's is reported, and left as it is.
+func TestForeignKeyIsReportedAndUntouched(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	l := countdown.New(newSession(t, server), "a")
+	r := l.RoundOf(1)
+	for _, foreign := range [][]any{{"HSET", key, "round", "x"}, {"SET", key, "x"}} {
+		server.MustDo(t, "DEL", key)
+		server.MustDo(t, foreign...)
+		before := server.MustDo(t, "DUMP", key)
+		for name, call := range map[string]func(context.Context) error{
+			"Start": func(ctx context.Context) error { _, err := l.Start(ctx, 1); return err },
+			"Round": func(ctx context.Context) error { _, err := l.Round(ctx); return err },
+			"Reset": l.Reset, "Wait": r.Wait,
+			"CountDown": func(ctx context.Context) error { _, err := r.CountDown(ctx, "x"); return err },
+			"Count":     func(ctx context.Context) error { _, err := r.Count(ctx); return err },
+		} {
+			require.ErrorIs(t, call(locktest.Context(t)), signalbox.ErrWrongKind, name)
+		}
+		require.Equal(t, before, server.MustDo(t, "DUMP", key))
+		require.EqualValues(t, -1, server.MustDo(t, "PTTL", key))
+	}
+}

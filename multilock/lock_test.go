@@ -6,7 +6,9 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -20,27 +22,6 @@ import (
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/rwlock"
 )
-
-// P1: the holder of the lease has every member, of any kind.
-func TestAllMembersAreHeldAndReleased(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	mine, others := allKinds(locktest.SteadySession(t, server)), allKinds(locktest.SteadySession(t, server))
-	lease := mustLock(t, all(mine))
-	require.NoError(t, lease.Err())
-	require.Len(t, held(t, mine), len(mine))
-	for i, other := range others {
-		if _, reads := other.(readerLock); reads {
-			continue // beside a reader
-		}
-		_, err := other.TryLock(t.Context())
-		require.ErrorIs(t, err, signalbox.ErrHeld, "member %d", i)
-	}
-	require.NoError(t, lease.Unlock())
-	require.Empty(t, held(t, mine))
-	require.ErrorIs(t, lease.Err(), signalbox.ErrReleased)
-	require.ErrorIs(t, lease.Unlock(), signalbox.ErrNotHeld)
-}
 
 // P4: a TryLock that cannot have one member leaves none taken, whichever it is.
 func TestTryLockTakesAllOrNothing(t *testing.T) {
@@ -104,31 +85,6 @@ func TestMemberOfAWrongKindReleasesAll(t *testing.T) {
 		require.NoError(t, theirs.Unlock())
 		awaitFree(t, mine, s)
 	}
-}
-
-// P3: the token of the whole is greater than that of every holder of the same members before; each member has its own.
-func TestTokensRise(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	one, other := allKinds(locktest.SteadySession(t, server)), allKinds(locktest.SteadySession(t, server))
-	var last signalbox.Lease
-	for i := range 4 {
-		lease := mustLock(t, all([][]forcibleLock{one, other}[i%2]))
-		require.Greater(t, lease.Token(), last.Token())
-		was := multilock.Tokens(last)
-		for n, token := range multilock.Tokens(lease) {
-			require.LessOrEqual(t, token, lease.Token())
-			if i > 0 {
-				require.Greater(t, token, was[n], "member %d", n)
-			}
-		}
-		require.NoError(t, lease.Unlock())
-		last = lease
-	}
-	require.Nil(t, multilock.Tokens(signalbox.Lease{}))
-	single := mustLock(t, one[0])
-	require.Nil(t, multilock.Tokens(single))
-	require.NoError(t, single.Unlock())
 }
 
 // P7: the members of one session that go in one script cost what one lock costs: a script to take them, and one to give
@@ -238,4 +194,31 @@ func TestWithoutTheRightToMgetMembersAreAcquired(t *testing.T) {
 		require.NoError(t, lease.Unlock())
 		require.Empty(t, held(t, mine))
 	}
+}
+
+// P6: a member that is free and has a waiter in its queue that is alive goes to that waiter: neither TryLock nor Lock overtakes
+// it, and Lock holds none behind that member while it waits.
+func TestMembersThatHaveAQueueAreNotOvertaken(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	mine := named(locktest.SteadySession(t, server), "a", "b", "c")
+	name, key := nameOf(mine[1]), locktest.Key(nameOf(mine[1]))
+	theirs := mustLock(t, reentrant.New(locktest.SteadySession(t, server), name, signalbox.WithFixedLease(time.Hour)))
+	waiting := locktest.Enqueue(t.Context(), t, server, name, fair.New(locktest.SteadySession(t, server), name).Lock)
+	value, _ := server.MustDo(t, "GET", key).(string)
+	server.MustDo(t, "SET", key, value[:20]+strings.Repeat("-", 42)+"q", "PX", 600_000) // the key after a hold has ended by itself
+	_, err := all(mine).TryLock(locktest.Context(t))
+	require.ErrorIs(t, err, signalbox.ErrHeld)
+	require.ErrorContains(t, err, `"`+name+`"`)
+	lease := locktest.MustHave(t, waiting)
+	require.Equal(t, []int{1}, held(t, mine))
+	require.ErrorIs(t, theirs.Unlock(), signalbox.ErrLost)
+
+	many := locktest.Enqueue(t.Context(), t, server, name, all(mine).Lock)
+	require.Equal(t, []int{0, 1}, held(t, mine))
+	require.NoError(t, lease.Unlock())
+	got := locktest.MustHave(t, many)
+	require.Len(t, held(t, mine), 3)
+	require.NoError(t, got.Unlock())
+	require.Empty(t, held(t, mine))
 }
