@@ -38,6 +38,14 @@ func TestReservedTokensEndBeforeTheNextBlock(t *testing.T) {
 	require.Equal(t, (stamp+wire.TokenBlock).Token()-1, stamp.ReservedEnd().LastToken())
 }
 
+// P3: a token is the server's time, in quarters of a microsecond since 2025-01-01.
+func TestATokenIsTheServersTime(t *testing.T) {
+	t.Parallel()
+	since := noon - wire.Stamp(time.Date(2025, time.January, 1, 0, 0, 0, 0, time.UTC).UnixMicro())
+	require.Equal(t, 4*uint64(since), noon.Token())
+	require.Less(t, noon.Token(), uint64(1)<<53)
+}
+
 func TestPartOfAMillisecondCountsAsOne(t *testing.T) {
 	t.Parallel()
 	for d, want := range map[time.Duration]string{
