@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/names"
 )
 
 const sessionID = "AAECAwQFBgcICQoLDA0ODw"
@@ -34,4 +35,25 @@ func TestValueOfAnotherClientNamesNoSession(t *testing.T) {
 	for _, value := range []string{"", "1", "mMGNIrAIWHWLOnmFMrqHQQ==", strings.Repeat("a", 40), strings.Repeat("a", 40) + "+", strings.Repeat("a", 42)} {
 		require.Empty(t, table.Session(value), value)
 	}
+}
+
+func TestNameIsUsedUnchanged(t *testing.T) {
+	t.Parallel()
+	for name, channel := range map[string]string{
+		"order/42": "p:{order/42}:unlocked", "a:{b}:c": "p:{b}:unlocked", "{a": "p:{{a}:unlocked", "a b\x00": "p:{a b\x00}:unlocked",
+	} {
+		set, err := makeNames(names.NamingOptions{Prefix: "p:", Clustered: true}, name)
+		require.NoError(t, err, name)
+		require.Equal(t, name, set.Holder)
+		require.Equal(t, channel, set.More)
+		require.Equal(t, names.Tag(name), names.Tag(set.More), "one slot")
+	}
+	for _, name := range []string{"a}b", "}{", "{}a"} {
+		_, err := makeNames(names.NamingOptions{Prefix: "p:", Clustered: true}, name)
+		require.Error(t, err, name)
+		_, err = makeNames(names.NamingOptions{Prefix: "p:"}, name)
+		require.NoError(t, err, name)
+	}
+	_, err := makeNames(names.NamingOptions{}, "")
+	require.Error(t, err)
 }
