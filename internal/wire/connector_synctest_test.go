@@ -249,38 +249,6 @@ func TestConnectionOutlivesItsAgeForAReply(t *testing.T) {
 	})
 }
 
-// P10: a connection stays, however old, while the client could not connect again.
-func TestConnectionOutlivesItsAgeIfNoOtherCanBeMade(t *testing.T) {
-	t.Parallel()
-	full := func(request string) string {
-		if strings.Contains(request, "HELLO") {
-			return "-ERR max number of clients reached\r\n"
-		}
-		return welcomes(request)
-	}
-	for name, c := range map[string]struct {
-		fails   error
-		accepts func(string) string
-	}{"refused": {fails: errors.New("refused"), accepts: welcomes}, "full": {accepts: full}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				var f fakeServer
-				f.set(nil, welcomes)
-				client := f.client(t)
-				defer client.Close()
-				r := wire.NewRunner(client)
-				f.set(c.fails, c.accepts)
-				for range 200 {
-					_, err := r.Run(t.Context(), hello("key"))
-					require.NoError(t, err)
-					time.Sleep(100 * time.Millisecond)
-				}
-			})
-		})
-	}
-}
-
 // P10: which refusals end a connection, and when. The call after that is made on a new one.
 func TestRefusalsEndTheirConnection(t *testing.T) {
 	t.Parallel()
@@ -332,7 +300,7 @@ func TestRefusalsEndTheirConnection(t *testing.T) {
 func TestConnectionFollowsItsAddressAfterARefusal(t *testing.T) {
 	t.Parallel()
 	for _, words := range []string{
-		"ERR max number of clients reached", "LOADING the dataset", "an unknown proxy's own words",
+		"connection refused", "ERR max number of clients reached", "LOADING the dataset", "an unknown proxy's own words",
 		"WRONGPASS invalid username-password pair", "NOAUTH Authentication required.", "ERR unknown command 'HELLO'",
 	} {
 		t.Run(words, func(t *testing.T) {
@@ -351,7 +319,11 @@ func TestConnectionFollowsItsAddressAfterARefusal(t *testing.T) {
 					}
 					return f.dialCount() - before
 				}
-				f.set(nil, func(request string) string {
+				var dialErr error
+				if words == "connection refused" {
+					dialErr = errors.New(words)
+				}
+				f.set(dialErr, func(request string) string {
 					if strings.Contains(request, "HELLO") {
 						return "-" + words + "\r\n"
 					}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -41,18 +40,6 @@ func TestScriptAndWaitAreOneRoundTrip(t *testing.T) {
 		require.Zero(t, replicated.Reply.Int(0))
 		require.Equal(t, sent, words, "round %d", round)
 	}
-}
-
-func TestMissingReplicasAreWaitedForAsLongAsAsked(t *testing.T) {
-	t.Parallel()
-	const wait = 50 * time.Millisecond
-	r := runner(t, redistest.Start(t))
-	began := time.Now()
-	script, replicated := r.RunReplicated(t.Context(), hello("key"), 1, wait)
-	require.NoError(t, script.Err)
-	require.NoError(t, replicated.Err)
-	require.Zero(t, replicated.Reply.Int(0))
-	require.GreaterOrEqual(t, time.Since(began), wait)
 }
 
 // P1: a replica that lacks a hold is not counted, even if another connection wrote the hold and the script writes nothing.
@@ -88,28 +75,4 @@ func TestNoReplicaCountsForAMissingKey(t *testing.T) {
 	require.NoError(t, script.Err)
 	require.NoError(t, replicated.Err)
 	require.Zero(t, replicated.Reply.Int(0))
-}
-
-func TestRunReplicatedReturnsTheScriptsError(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	server.MustDo(t, "RPUSH", "list", "x")
-	script, replicated := runner(t, server).RunReplicated(t.Context(), force("list"), 0, time.Second)
-	require.ErrorIs(t, script.Err, errs.ErrWrongKind)
-	require.NoError(t, replicated.Err)
-}
-
-// P5: whatever is lost, nothing is sent twice.
-func TestUnknownOutcomeWithReplicasIsSentOnce(t *testing.T) {
-	t.Parallel()
-	for _, kind := range []redistest.FaultKind{redistest.CutBeforeRequest, redistest.CutAfterRequest} {
-		server := redistest.Start(t)
-		proxy := redistest.NewProxy(t, server.Addr())
-		r := runner(t, proxy)
-		proxy.Arm(redistest.Fault{Kind: kind})
-		script, replicated := r.RunReplicated(t.Context(), hello("key"), 0, time.Second)
-		require.Equal(t, wire.Unknown, wire.Judge(script.Err))
-		require.Equal(t, wire.Unknown, wire.Judge(replicated.Err))
-		require.Equal(t, 1, proxy.Requests())
-	}
 }

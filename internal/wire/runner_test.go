@@ -4,8 +4,6 @@ package wire_test
 
 import (
 	"context"
-	"fmt"
-	"net"
 	"testing"
 	"time"
 
@@ -150,97 +148,4 @@ func requireCancellable(t *testing.T, run func(ctx context.Context) error) {
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, wire.Unknown, wire.Judge(err))
 	require.Less(t, time.Since(began), redistest.Patience, "only the client's own limit ended it")
-}
-
-func TestEndedContextSendsNothing(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	proxy := redistest.NewProxy(t, server.Addr())
-	r := runner(t, proxy)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err := r.Run(ctx, hello("key"))
-	require.ErrorIs(t, err, context.Canceled)
-	require.ErrorIs(t, r.RunMany(ctx, []wire.Call{hello("key")})[0].Err, context.Canceled)
-	require.Zero(t, proxy.Requests())
-}
-
-func TestAbsentServerIsWaitedFor(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	proxy := redistest.NewProxy(t, server.Addr())
-	r := runner(t, proxy)
-	proxy.Refuse()
-	proxy.CutAll()
-	ctx, cancel := context.WithTimeout(t.Context(), redistest.Patience)
-	defer cancel()
-	for {
-		_, err := r.Run(ctx, hello("key"))
-		require.Error(t, err)
-		if wire.Judge(err) == wire.Temporary {
-			var network *net.OpError
-			require.ErrorAs(t, err, &network)
-			break // the first may have met the connection while it was cut
-		}
-	}
-	proxy.Accept()
-	for {
-		_, err := r.Run(ctx, hello("key"))
-		if err == nil {
-			return
-		}
-		require.NoError(t, ctx.Err(), "the server is there again: %v", err)
-	}
-}
-
-// The words of a denial differ between commands and keys, outside of a script and inside.
-func TestDenialIsRecognisedFromAnySource(t *testing.T) {
-	t.Parallel()
-	for name, rights := range map[string][]any{
-		"Command":         {"~*", "&*", "-@all"},
-		"Key":             {"~other", "&*", "+@all"},
-		"InsideOfAScript": {"~*", "&*", "+@all", "-time"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			server := redistest.Start(t)
-			server.MustDo(t, append([]any{"ACL", "SETUSER", "limited", "on", ">secret"}, rights...)...)
-			r := wire.NewRunner(server.Client(t, func(o *rueidis.ClientOption) {
-				signalbox.Tune(o)
-				o.Username, o.Password, o.ClientSetInfo = "limited", "secret", rueidis.DisableClientSetInfo
-			}))
-			_, err := r.Run(t.Context(), hello("key"))
-			require.ErrorIs(t, err, errs.ErrDenied)
-			require.Equal(t, wire.Final, wire.Judge(err))
-			outcome := r.RunMany(t.Context(), []wire.Call{hello("key")})[0]
-			require.ErrorIs(t, outcome.Err, errs.ErrDenied)
-		})
-	}
-}
-
-func TestClosedClientIsReported(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	client := server.Client(t, signalbox.Tune)
-	r := wire.NewRunner(client)
-	client.Close()
-	_, err := r.Run(t.Context(), hello("key"))
-	require.ErrorIs(t, err, errs.ErrClosed)
-}
-
-func TestManyCallsAreOnePipeline(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	r := runner(t, server)
-	require.False(t, r.Clustered())
-	calls := make([]wire.Call, 500)
-	for i := range calls {
-		key := fmt.Sprintf("key%d", i)
-		server.MustDo(t, "SET", key, fmt.Sprintf("sb1r%016dhold%d", i, i))
-		calls[i] = hello(key)
-	}
-	for _, outcome := range r.RunMany(t.Context(), calls) {
-		require.NoError(t, outcome.Err)
-		require.Equal(t, int64(1), outcome.Reply.Int(0))
-	}
 }

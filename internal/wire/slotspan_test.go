@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
@@ -77,29 +76,6 @@ func shards(tb testing.TB, n int, opts ...redistest.Option) []*redistest.Server 
 	return all
 }
 
-// singleNode is a cluster-enabled server with all slots, behind a client that knows of no cluster.
-type singleNode struct{ *redistest.Server }
-
-func (n singleNode) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
-	tb.Helper()
-	return n.Server.Client(tb, func(opt *rueidis.ClientOption) {
-		opt.ForceSingleClient = true
-		mod(opt)
-	})
-}
-
-func oneNode(tb testing.TB) singleNode {
-	tb.Helper()
-	redistest.Slow(tb, "the nodes of a cluster serve two seconds after their start")
-	s := redistest.Start(tb, redistest.WithArgs("--cluster-enabled", "yes"))
-	s.AddAllSlots(tb)
-	redistest.Await(tb, "a cluster", func() bool {
-		info, _ := s.MustDo(tb, "CLUSTER", "INFO").(string)
-		return strings.Contains(info, "cluster_state:ok")
-	})
-	return singleNode{s}
-}
-
 func TestOneServerIsFoundToServeScriptsOverSlots(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -111,39 +87,6 @@ func TestOneServerIsFoundToServeScriptsOverSlots(t *testing.T) {
 	before := calls()
 	h.renew()
 	require.LessOrEqual(t, calls()-before, 2+2, "256 keys a script, and the text once")
-}
-
-// P1, P2: where one script may not have keys of several slots, each key has a script of its own.
-func TestShardsBehindOneEndpointAreFound(t *testing.T) {
-	t.Parallel()
-	for name, routing := range map[string]redistest.Routing{
-		"Refusing": redistest.Refusing, "OwnWords": redistest.OwnWords, "FirstKey": redistest.FirstKey, "Hangup": redistest.Hangup,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			for _, n := range []int{2, 3} {
-				all := shards(t, n)
-				h := acquireMany(t, redistest.NewRouter(t, routing, all...), 40, all...)
-				require.False(t, h.runner.CertainlySpansSlots(t.Context()))
-				h.awaitRenewal() // the first may meet the connection that the probe broke
-				require.False(t, h.runner.SpansSlots(t.Context()))
-				redistest.Await(t, "the end of the keys of the probe", func() bool {
-					size := 0
-					for _, s := range all {
-						keys, _ := s.MustDo(t, "DBSIZE").(int64)
-						size += int(keys)
-					}
-					return size == 40
-				})
-			}
-		})
-	}
-	t.Run("OneNode", func(t *testing.T) {
-		t.Parallel()
-		h := acquireMany(t, oneNode(t), 40)
-		require.False(t, h.runner.CertainlySpansSlots(t.Context()))
-		h.renew()
-	})
 }
 
 // P2: no hold is taken for lost when what stands behind an address changes.

@@ -307,10 +307,3 @@ func TestEveryFailureHasItsVerdict(t *testing.T) {
 		require.Equal(t, c.want, wire.Judge(fmt.Errorf("lock: %w", errors.Join(c.err, errs.ErrHeld))), name)
 	}
 }
-
-func TestClosedClientEndsTheSession(t *testing.T) {
-	t.Parallel()
-	_, err := wire.NewReply(rueidis.NewErrorResult(rueidis.ErrClosing))
-	require.ErrorIs(t, err, errs.ErrClosed)
-	require.Equal(t, wire.Final, wire.Judge(err))
-}
