@@ -69,24 +69,6 @@ func TestWaiterReceivesOnItsChannelTypes(t *testing.T) {
 	require.Zero(t, d.Channels())
 }
 
-// P6: a listener with both channels receives what is published on either.
-func TestListenerReceivesOnBothChannels(t *testing.T) {
-	t.Parallel()
-	c := calm(t)
-	d := newDispatcher(t, steady(t, c), io.Discard)
-	target := targetOf(t, "a")
-	s := newHandlerSpy()
-	l := d.Listen(target.Channel, dispatch.BothChannels, s)
-	redistest.Await(t, "the subscriptions", func() bool { return locktest.IsClosed(l.Subscribed()) })
-	owner := c.Owner(t, c.Slot(t, target.Key))
-	owner.MustDo(t, "SPUBLISH", target.Channel, "by slot")
-	s.receives(t, "by slot")
-	c.Servers()[0].MustDo(t, "PUBLISH", target.Channel, "by bus")
-	s.receives(t, "by bus")
-	l.Close()
-	redistest.Await(t, "the end of the channels", func() bool { return d.Channels() == 0 })
-}
-
 // Outside a cluster there is one channel.
 func TestNoCluster_EverythingUsesPublish(t *testing.T) {
 	t.Parallel()

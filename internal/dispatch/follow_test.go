@@ -7,7 +7,6 @@ import (
 	"maps"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
@@ -88,36 +87,4 @@ func TestSubscriptionsFollowTheClient(t *testing.T) {
 	next.MustDo(t, "PUBLISH", a.Channel, "1")
 	redistest.Receive(t, "the wake-up by a message", w.C)
 	require.Empty(t, log.String())
-}
-
-// P6: if a slot moves to another node, its channels are subscribed to there; their waiters poll again, and
-// receive the messages of the new owner.
-func TestWaiterFollowsItsSlot(t *testing.T) {
-	t.Parallel()
-	for _, protocol := range redistest.Protocols() {
-		t.Run(protocol.Name, func(t *testing.T) {
-			t.Parallel()
-			c := calm(t)
-			var log syncLog
-			d := newDispatcher(t, publishing(t, c, protocol), &log)
-			w, target := heldIn(t, c, d, "a")
-			slot := c.Slot(t, target.Key)
-			for range 3 {
-				from := c.Owner(t, slot)
-				to := c.Servers()[0]
-				if from == to {
-					to = c.Servers()[1]
-				}
-				c.MoveSlot(t, slot, to)
-				redistest.Receive(t, "the confirmation by the new owner", w.C)
-				w.FoundHeld(time.Hour)
-				require.Equal(t, int64(1), subscribedIn(t, to, target))
-				require.Zero(t, subscribers(t, from))
-				to.MustDo(t, "SPUBLISH", target.Channel, "1")
-				redistest.Receive(t, "the wake-up by a message of the new owner", w.C)
-				w.FoundHeld(time.Hour)
-			}
-			require.Empty(t, log.String())
-		})
-	}
 }

@@ -79,17 +79,6 @@ func TestRenewedSubscriptionWakesAllWaiters(t *testing.T) {
 	redistest.Await(t, "a report of the break", func() bool { return strings.Contains(log.String(), "lost: ") })
 }
 
-// P6: also after a restart of the server.
-func TestWaitersSurviveARestart(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	d := newDispatcher(t, steady(t, server), io.Discard)
-	w := subscribed(t, d, targetOf(t, "a"))
-	server.Restart()
-	redistest.Receive(t, "a wake-up after the restart", w.C)
-	redistest.Await(t, "a subscription", func() bool { return locktest.Listeners(t, server, targetOf(t, "a").Channel) == 1 })
-}
-
 // P6: a waiter that does not receive its wake-ups delays no other waiter, and has one in the end.
 func TestSlowWaiterBlocksNoOther(t *testing.T) {
 	t.Parallel()
@@ -123,24 +112,4 @@ func TestWaitIfSubscribedRegistersOnASubscribedChannel(t *testing.T) {
 	server.MustDo(t, "PUBLISH", a.Channel, "1")
 	redistest.Receive(t, "the first waiter's wake-up", first.C)
 	redistest.Receive(t, "the second waiter's wake-up", second.C)
-}
-
-// P6: Close wakes all waiters, and each waiter that comes after it, polling or not.
-func TestCloseWakesAllWaiters(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	for _, d := range []*dispatch.Dispatcher{newDispatcher(t, steady(t, server), io.Discard), newPoller(t, steady(t, server))} {
-		w := d.Wait(targetOf(t, "a"))
-		redistest.Await(t, "calm", func() bool {
-			return !locktest.IsClosed(w.C) && d.Channels() == locktest.Listeners(t, server, targetOf(t, "a").Channel)
-		})
-		d.Close()
-		redistest.Receive(t, "the wake-up of Close", w.C)
-		late := d.Wait(targetOf(t, "b"))
-		redistest.Receive(t, "the wake-up of who comes late", late.C)
-		w.Close()
-		late.Close()
-		d.Close()
-		redistest.Await(t, "the end of the subscription", func() bool { return locktest.Listeners(t, server, targetOf(t, "a").Channel) == 0 })
-	}
 }

@@ -10,9 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/session"
-	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -73,26 +71,4 @@ func TestHelloOutlivesTheCallerThatSentIt(t *testing.T) {
 	server.Thaw()
 	require.NoError(t, redistest.Receive(t, "the second caller", second))
 	require.Equal(t, 1, proxy.Requests())
-}
-
-func TestCloseEndsTheHello(t *testing.T) {
-	t.Parallel()
-	server, proxy, s := frozen(t)
-	waits := handshakes(t.Context(), s)
-	redistest.Await(t, "the hello", func() bool { return proxy.Requests() == 1 })
-	_ = s.Close(locktest.Ended())
-	require.ErrorIs(t, redistest.Receive(t, "the caller", waits), errs.ErrClosed)
-	server.Thaw()
-}
-
-func TestRefusedHelloIsSentAgain(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s := newSession(t, server)
-	server.MustDo(t, "ACL", "SETUSER", "default", "-eval", "-evalsha")
-	for range 2 {
-		require.ErrorIs(t, s.Handshake(t.Context(), "sb:{a}:lock"), errs.ErrDenied)
-	}
-	server.MustDo(t, "ACL", "SETUSER", "default", "+eval", "+evalsha")
-	require.NoError(t, s.Handshake(t.Context(), "sb:{a}:lock"))
 }

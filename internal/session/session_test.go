@@ -12,9 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
-	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/layout"
-	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
@@ -35,15 +32,6 @@ func TestHoldIDsAreUniqueAndNameTheirSession(t *testing.T) {
 			seen[id] = true
 		}
 	}
-}
-
-// The zero Session is invalid, and its calls return that error.
-func TestZeroSessionIsAnError(t *testing.T) {
-	t.Parallel()
-	var s session.Session
-	require.ErrorIs(t, s.Valid(), errs.ErrBadOption)
-	require.ErrorIs(t, s.Ready(), errs.ErrBadOption)
-	require.NoError(t, s.Close(t.Context()))
 }
 
 // P5: two restores of one snapshot share the number of the attempt, but no id.
@@ -75,46 +63,6 @@ func TestNotAfterIsTheLeaseAndThreeSecondsAtMost(t *testing.T) {
 		notAfter := time.UnixMicro(int64(s.NotAfter(0, now, life)))
 		require.WithinDuration(t, now.Time().Add(most), notAfter, took+50*time.Millisecond)
 	}
-}
-
-// P7: an invalid session starts nothing and returns an error.
-func TestSessionWithoutAClientIsNotReady(t *testing.T) {
-	t.Parallel()
-	require.ErrorIs(t, session.New(nil, session.Defaults(), true).Ready(), errs.ErrBadOption)
-	var none *session.Session
-	require.ErrorIs(t, none.Ready(), errs.ErrBadOption)
-	_, err := none.Names(layout.Native(), "a")
-	require.ErrorIs(t, err, errs.ErrBadOption)
-	require.NoError(t, none.Close(t.Context()))
-}
-
-// P6: Close waits for every call and hold that was counted in, and none is counted in after it
-// began.
-func TestCloseWaitsForBegunCalls(t *testing.T) {
-	t.Parallel()
-	s := newSession(t, redistest.Start(t))
-	const begun = 10
-	for range begun {
-		require.NoError(t, s.Begin())
-	}
-	closed := make(chan struct{})
-	go func() {
-		defer close(closed)
-		_ = s.Close(t.Context())
-	}()
-	redistest.Await(t, "Close", func() bool { return s.Ready() != nil })
-	require.ErrorIs(t, s.Ready(), errs.ErrClosed)
-	require.ErrorIs(t, s.Begin(), errs.ErrClosed)
-	require.NoError(t, s.EvictionError())
-	for range begun {
-		select {
-		case <-closed:
-			t.Fatal("Close did not wait")
-		default:
-		}
-		s.End()
-	}
-	redistest.Receive(t, "Close", closed)
 }
 
 // P7: redistest.Patience ends by itself, shows no deadline to the client, and is reused only when it can no

@@ -3,7 +3,6 @@
 package session_test
 
 import (
-	"context"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,20 +13,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
-
-// P4: while the server is away the undo is tried again, and undone when the server is back.
-func TestUndoSurvivesAnOutage(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	proxy := redistest.NewProxy(t, server.Addr())
-	un := newUndoer(t, proxy)
-	cut := proxy.Arm(redistest.Fault{Kind: redistest.CutBeforeRequest})
-	var replies atomic.Int64
-	un.Start(countingUndo(&replies, time.Hour))
-	redistest.Receive(t, "a try that fails", cut.Fired())
-	redistest.Await(t, "the end of the undo", func() bool { return un.Pending() == 0 })
-	require.Equal(t, int64(1), replies.Load())
-}
 
 // P10: after any refusal: a hold that cannot be released now may be released later.
 func TestUndoSurvivesRefusals(t *testing.T) {
@@ -90,22 +75,4 @@ func TestCloseWaitsForUndos(t *testing.T) {
 	un.Close(t.Context())
 	require.Zero(t, un.Pending())
 	require.Equal(t, int64(300), replies.Load())
-}
-
-// P6: but no longer than its context allows, if the server is silent.
-func TestCloseGivesUndosUpIfTheServerIsSilent(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	un := newUndoer(t, server)
-	var replies atomic.Int64
-	un.Start(countingUndo(&replies, time.Hour))
-	redistest.Await(t, "a connection", func() bool { return un.Pending() == 0 })
-	server.Freeze()
-	un.Start(countingUndo(&replies, time.Hour))
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	un.Close(ctx)
-	un.Stop()
-	require.Equal(t, int64(1), replies.Load())
-	server.Thaw()
 }

@@ -188,18 +188,6 @@ func TestMissingRightIsFinalBeforeTheFirstReply(t *testing.T) {
 	require.NoError(t, w.subject.Refusal())
 }
 
-func TestForeignKeyIsAFailure(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	server.MustDo(t, "SET", "a", "something else")
-	r := newRegistry(t, server.Client(t, locktest.Steady))
-	w := r.join(t, "a")
-	defer w.subject.Leave()
-	got := redistest.Receive(t, "a failure", w.failures)
-	require.ErrorIs(t, got.Err, errs.ErrWrongKind)
-	require.True(t, got.Final)
-}
-
 func TestRefuseEndsEveryObservationOnce(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t, redistest.Start(t).Client(t, locktest.Steady))
