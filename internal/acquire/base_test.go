@@ -4,7 +4,6 @@ package acquire_test
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"strings"
 	"testing"
@@ -20,8 +19,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/redisson"
 )
-
-var errRefused = errors.New("refused")
 
 func newSession(t *testing.T, options ...signalbox.SessionOption) *signalbox.Session {
 	t.Helper()
@@ -83,38 +80,6 @@ func TestInvalidBaseFailsEveryCall(t *testing.T) {
 		require.False(t, carried)
 		require.ErrorIs(t, err, c.want, name)
 	}
-}
-
-func TestEnteringNeedsALiveContext(t *testing.T) {
-	t.Parallel()
-	b := acquire.Make(newSession(t), "a", session.Reentrant, nil)
-	_, _, err := b.Enter(nil, &hold.Scope{}) //nolint:staticcheck // the nil context is what is tested
-	require.ErrorIs(t, err, signalbox.ErrBadOption)
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(errRefused)
-	_, carried, err := b.Enter(ctx, &hold.Scope{})
-	require.False(t, carried)
-	require.ErrorIs(t, err, context.Canceled)
-	require.ErrorIs(t, err, errRefused)
-	_, carried, err = b.Enter(t.Context(), &hold.Scope{})
-	require.False(t, carried)
-	require.NoError(t, err)
-}
-
-// P4: the lease is released whatever the function does, and both errors are returned.
-func TestDoReleasesTheLease(t *testing.T) {
-	t.Parallel()
-	b := acquire.Make(newSession(t), "a", session.Reentrant, nil)
-	acquireNothing := func(context.Context) (hold.Lease, error) { return hold.Lease{}, nil } // one that holds nothing
-	err := b.Do(t.Context(), acquireNothing, func(ctx context.Context, _ signalbox.Lease) error {
-		require.ErrorIs(t, context.Cause(ctx), signalbox.ErrNotHeld, "it is bound to the lease")
-		return errRefused
-	})
-	require.ErrorIs(t, err, errRefused)
-	require.ErrorIs(t, err, signalbox.ErrNotHeld)
-	require.PanicsWithValue(t, "no funds", func() {
-		_ = b.Do(t.Context(), acquireNothing, func(context.Context, signalbox.Lease) error { panic("no funds") })
-	})
 }
 
 // P10: the log reports leases that were lost, and not holds without a lease.

@@ -14,33 +14,8 @@ import (
 	"github.com/signalbox-go/signalbox/internal/acquire/queue"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/session"
-	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/redisson"
 )
-
-// A manager uses the registry that its layout names, and the keys of that.
-func TestManagerUsesTheRegistryOfItsLayout(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	for _, choice := range []signalbox.Layout{signalbox.Native(), redisson.Layout()} {
-		l, err := session.LayoutHandle(choice).Layout()
-		require.NoError(t, err)
-		s := signalbox.NewSession(server.Client(t, signalbox.Tune))
-		t.Cleanup(func() { _ = s.Close(t.Context()) })
-		b := acquire.MakeIn(s, "a", session.Semaphore, []signalbox.LockOption{signalbox.WithLayout(choice)}, func(*layout.Layout) bool { return true })
-		require.NoError(t, b.Err)
-		for _, kind := range []*layout.Kind{&l.Fair.Kind, &l.RWLock.Kind} {
-			manager := acquire.NewManager((*session.Handle)(s).Session(), l, kind, nil)
-			require.Equal(t, kind.Retry != nil, manager.Retries != nil, kind.RegistryName)
-			require.Equal(t, kind.Queue != nil, manager.Queues != nil, kind.RegistryName)
-			require.Same(t, kind.Renew, manager.Renew)
-			keys := manager.KeysOf(kind.Names(b.Names))
-			require.Equal(t, kind.Names(b.Names).Holder, keys.Holder)
-			require.NotEmpty(t, keys.All)
-			require.NotEmpty(t, keys.Channel)
-		}
-	}
-}
 
 // recheckCounter is a session.LocalHold that counts how often it is to ask the server.
 type recheckCounter int

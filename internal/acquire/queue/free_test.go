@@ -3,8 +3,6 @@
 package queue
 
 import (
-	"context"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -108,18 +106,6 @@ func TestRelease_WaiterCame_IsFollowedByTheLeave(t *testing.T) {
 	f.awaitNothingLeft(u, other)
 }
 
-// P2: a hold that was ended is not released, and its release says so.
-func TestRelease_HoldIsGone_SaysSo(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	u := f.direct()
-	u.purse.pay(missCost)
-	a := u.acquire()
-	f.server.MustDo(t, "DEL", u.q.keys.Holder)
-	require.False(t, u.releaseAt(a, a.Grant().Stamp))
-	f.awaitNothingLeft(u)
-}
-
 // P4: a holder that may have a ticket, or that waited, or beside which its session waits, releases by the leave alone.
 func TestRelease_TicketPossible_IsNoShortOne(t *testing.T) {
 	t.Parallel()
@@ -157,32 +143,6 @@ func TestRelease_TicketPossible_IsNoShortOne(t *testing.T) {
 			require.Equal(t, []string{"leave"}, sent()[:1])
 			end()
 			f.awaitNothingLeft(u)
-		})
-	}
-}
-
-// P5: a short release without a reply is repeated by the leave, and ends no other hold.
-func TestRelease_ShortOneHasNoReply_IsRepeated(t *testing.T) {
-	t.Parallel()
-	for _, kind := range []redistest.FaultKind{redistest.SwallowRequest, redistest.SwallowReply, redistest.CutBeforeRequest, redistest.CutAfterRequest} {
-		t.Run(fmt.Sprint(kind), func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t)
-			u, other := f.proxied(), f.direct()
-			u.purse.pay(missCost)
-			a := u.acquire()
-			f.match(scripts.LockFree)
-			fault := f.proxy.Arm(redistest.Fault{Kind: kind})
-			ctx, cancel := context.WithCancel(t.Context())
-			go func() { <-fault.Fired(); cancel() }()
-			_, err := a.Release(ctx, a.Grant().Stamp, lease)
-			require.Error(t, err)
-			f.proxy.CutAll()
-			held := other.acquire()
-			await(t, "the end of the repetition", func() bool { return u.session.Undoer.Pending() == 0 })
-			require.Equal(t, held.Name(), f.holder())
-			other.release(held)
-			f.awaitNothingLeft(u, other)
 		})
 	}
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/names"
-	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -92,41 +91,6 @@ func TestNothingIsKeptWithoutASubscription(t *testing.T) {
 	require.False(t, a.MayKeep(), "it is over")
 }
 
-// P6: a session that polls keeps nothing.
-func TestSessionThatPollsKeepsNothing(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	u := f.join(f.server, func(set *session.Settings) { set.Polling = true }, steady)
-	a, _ := u.keep()
-	a.OnKept(clock.Now(), false)
-	require.False(t, a.MayKeep())
-	u.leaves(a)
-}
-
-// P6: the ticket of another session, and its try, recall a hold. It is released by the leave: the short release would find the mark.
-func TestAnotherSessionRecallsAHold(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	u, other := f.joinBusy(f.proxy), f.direct()
-	u.awaitRecalls()
-	sent := f.releases(u)
-	a, spy := u.keep()
-	require.True(t, a.MayKeep())
-	_, err := other.q.try(t.Context(), lockRequest)
-	require.Error(t, err)
-	within(t, "the recall by a try", spy.recalls)
-	require.False(t, a.MayKeep())
-	require.True(t, u.releaseAt(a, a.Grant().Stamp))
-	require.Equal(t, []string{"leave"}, sent())
-
-	a, spy = u.keep()
-	waiter := other.startWaiting(t.Context(), 1)
-	within(t, "the recall by a ticket", spy.recalls)
-	u.leaves(a)
-	other.release(within(t, "the lock", waiter).mustHave(t))
-	require.Empty(t, spy.recalls)
-}
-
 // P6: a recall may overtake the reply of the enter, and what comes after that until the hold begins. It is remembered.
 func TestRecallBeforeTheReplyIsRemembered(t *testing.T) {
 	t.Parallel()
@@ -156,23 +120,6 @@ func TestRecallBeforeTheReplyIsRemembered(t *testing.T) {
 		require.False(t, a.MayKeep(), name)
 		u.leaves(a)
 	}
-}
-
-// P6: a renewal that finds a mark is a recall: that of a waiter whose message was lost.
-func TestRenewalThatFindsAMarkIsARecall(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	u := f.joinBusy(f.server)
-	u.awaitRecalls()
-	a, spy := u.keep()
-	a.OnKept(clock.Now(), false)
-	require.True(t, a.MayKeep())
-	a.OnKept(clock.Now(), true)
-	within(t, "the recall", spy.recalls)
-	require.False(t, a.MayKeep())
-	u.leaves(a)
-	a.OnKept(clock.Now(), true) // it was on its way
-	require.Empty(t, spy.recalls)
 }
 
 // P6: a hold that the queue granted has a mark and is not kept, and neither is one that a requeue returned.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -32,20 +31,6 @@ func (u *user) acquireMany(n int, requests []LockRequest) []*Attempt {
 	return got
 }
 
-// releaseMany releases holds, which must be there.
-func (u *user) releaseMany(all []*Attempt) {
-	u.fixture.Helper()
-	returned := make([]*LockRelease, len(all))
-	for i, a := range all {
-		returned[i] = &LockRelease{Attempt: a, ExpiresIn: lease}
-	}
-	ReleaseMany(u.fixture.Context(), scripts.LockReleaseMany, returned)
-	for _, r := range returned {
-		require.NoError(u.fixture, r.Err)
-		require.True(u.fixture, r.WasHeld)
-	}
-}
-
 // awaitUnheld waits until the session knows of no attempt and none of the locks is held.
 func (u *user) awaitUnheld(requests []LockRequest) {
 	u.fixture.Helper()
@@ -57,26 +42,6 @@ func (u *user) awaitUnheld(requests []LockRequest) {
 		}
 		return attempts == 0
 	})
-}
-
-// P7: free locks cost one script, and so does their release.
-func TestAcquireMany_FreeLocks_OneScript(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	u := f.proxied()
-	requests := u.requests("a", "b", "c")
-	require.True(t, u.session.Runner.CertainlySpansSlots(f.Context()))
-	f.proxy.ResetCount()
-	all := u.acquireMany(3, requests)
-	require.Equal(t, 1, f.proxy.Requests())
-	for i, a := range all {
-		value, _ := f.server.MustDo(t, "GET", requests[i].Queue.keys.Holder).(string)
-		require.Equal(t, a.ticket(), value[20:62])
-		require.Equal(t, a.Grant().Stamp+wire.TokenBlock-1, a.Grant().Last)
-	}
-	u.releaseMany(all)
-	require.Equal(t, 2, f.proxy.Requests())
-	u.awaitUnheld(requests)
 }
 
 // P1, P4: a grant that is older than a hold of the session is not delivered, and later locks are released as well.

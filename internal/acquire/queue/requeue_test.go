@@ -4,14 +4,11 @@ package queue
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/testing/redistest"
-	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -80,69 +77,6 @@ func TestRequeue_OtherAttemptOfSession_IsGranted(t *testing.T) {
 	f.awaitNothingLeft(u)
 }
 
-// P4: the server executes the call after its not-after. The hold is over, and there is no new ticket.
-func TestRequeue_Late_OnlyReleases(t *testing.T) {
-	t.Parallel()
-	for _, isMarked := range []bool{false, true} {
-		f := newFixture(t)
-		u, other := f.proxied(), f.direct()
-		a := u.acquire()
-		var waiting <-chan outcome
-		if isMarked {
-			waiting = other.startWaiting(t.Context(), 1)
-		}
-		next := u.q.newRequest(lockRequest)
-		call, sent := next.attempt().requeueCall(a, 0)
-		call.Args[3] = wire.Stamp(1780000000000000).Text()
-		reply, err := u.session.Runner.Run(t.Context(), call)
-		require.NoError(t, err)
-		require.Equal(t, requeueResult{wasHeld: true, nothingLeft: true}, parseRequeueResult(reply))
-		require.False(t, next.attempt().handleRequeueReply(reply, sent))
-		require.Nil(t, grantedTo(next))
-		a.end()
-		a.finish(false)
-		if isMarked {
-			other.release(within(t, "the lock", waiting).mustHave(t))
-		}
-		f.awaitNothingLeft(u, other)
-	}
-}
-
-// P5: a waiter that gives up after that leaves nothing either.
-func TestRequeue_NoReplyAndGivenUp_LeavesNothing(t *testing.T) {
-	redistest.Slow(t, "a request of unknown outcome stays open for three seconds")
-	t.Parallel()
-	f := newFixture(t)
-	u := f.proxied()
-	a := u.acquire()
-	f.match(scripts.LockRequeue)
-	fault := f.proxy.Arm(redistest.Fault{Kind: redistest.CutAfterRequest})
-	next, _, err := a.Requeue(t.Context(), 0, lease)
-	require.Error(t, err)
-	within(t, "the fault", fault.Fired())
-	if b := grantedTo(next); b != nil {
-		b.Abandon()
-	}
-	f.awaitNothingLeft(u)
-}
-
-// P9: the server refuses the call, since the key belongs to another program. There is no new ticket.
-func TestRequeue_Refused_QueuesNothing(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	u := f.direct()
-	a := u.acquire()
-	f.server.MustDo(t, "DEL", u.q.keys.Holder)
-	f.server.MustDo(t, "RPUSH", u.q.keys.Holder, "mine")
-	next, wasHeld, err := a.Requeue(t.Context(), 0, lease)
-	require.ErrorIs(t, err, errs.ErrWrongKind)
-	require.False(t, wasHeld)
-	require.Nil(t, next)
-	require.Empty(t, f.tickets())
-	f.server.MustDo(t, "DEL", u.q.keys.Holder)
-	f.awaitNothingLeft(u)
-}
-
 // P2, P9: the hold is over. The caller gets that error, and the session queues only if a queue may exist.
 func TestRequeue_HoldIsLost_IsReported(t *testing.T) {
 	t.Parallel()
@@ -181,25 +115,6 @@ func TestRequeue_HoldIsLost_IsReported(t *testing.T) {
 			f.awaitNothingLeft(u, other)
 		})
 	}
-}
-
-// The tokens of the next hold come after the last one used, and need not come after the whole block.
-func TestRequeue_BringsTheFloor(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	u := f.direct()
-	a := u.acquire()
-	future := a.Grant().Stamp + wire.Stamp(time.Hour.Microseconds())
-	value, _ := f.server.MustDo(t, "GET", u.q.keys.Holder).(string)
-	f.server.MustDo(t, "SET", u.q.keys.Holder, value[:4]+future.Text()+value[20:], "KEEPTTL") // the server's clock is set back
-	next, wasHeld, err := a.Requeue(t.Context(), future+7, lease)
-	require.NoError(t, err)
-	require.True(t, wasHeld)
-	b := f.awaitGrant(next)
-	require.Equal(t, future+8, b.Grant().Stamp)
-	require.Equal(t, future+8+wire.TokenBlock-1, b.Grant().Last)
-	u.release(b)
-	f.awaitNothingLeft(u)
 }
 
 // localHoldSpy is a session.LocalHold that notes why it was evicted.

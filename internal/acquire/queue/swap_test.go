@@ -5,7 +5,6 @@ package queue
 import (
 	"context"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -89,55 +88,6 @@ func (f *fixture) awaitNoPermits(users ...*user) {
 	})
 }
 
-// P3: the hold that replaces another has a life and a later token of its own, and no session sees a moment
-// without a hold.
-func TestSwapReplacesTheHold(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	u := f.joinPermits(f.server)
-	a := u.acquirePermits(3)
-	b, err := u.swapForOne(t.Context(), a)
-	require.NoError(t, err)
-	require.Equal(t, []string{b.Name()}, f.permitHolds())
-	require.Greater(t, b.Grant().Stamp, a.Grant().Stamp)
-	require.Equal(t, lease, b.Grant().Life)
-	_, attempts, _ := u.Len()
-	require.Equal(t, 1, attempts, "the old one is forgotten")
-	wasHeld, err := a.Release(t.Context(), 0, lease)
-	require.NoError(t, err)
-	require.False(t, wasHeld)
-	u.release(b)
-	f.awaitNoPermits(u)
-}
-
-// The permits that a swap frees are granted to waiters: of its own session by the reply, of others by
-// message.
-func TestPermitsFreedBySwapAreGranted(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	u, other := f.joinPermits(f.server), f.joinPermits(f.server)
-	a := u.acquirePermits(3)
-	var waiting []<-chan outcome
-	for i, who := range []*user{u, other} {
-		returned := make(chan outcome, 1)
-		go func() {
-			a, err := who.q.Take(t.Context(), permits(1))
-			returned <- outcome{a, err}
-		}()
-		await(t, "a ticket in the queue", func() bool {
-			return f.server.MustDo(t, "ZCARD", permitsKeys(t).AppendKeys(nil)[1]) == int64(i+1)
-		})
-		waiting = append(waiting, returned)
-	}
-	b, err := u.swapForOne(t.Context(), a)
-	require.NoError(t, err)
-	require.Len(t, f.permitHolds(), 3)
-	u.release(within(t, "a permit", waiting[0]).mustHave(t))
-	other.release(within(t, "a permit", waiting[1]).mustHave(t))
-	u.release(b)
-	f.awaitNoPermits(u, other)
-}
-
 // A swap that the server executes after its not-after has a reply that says so, and is sent with a later one.
 func TestSwap_Late_IsSentAgain(t *testing.T) {
 	redistest.Slow(t, "a request of unknown outcome stays open for three seconds")
@@ -153,21 +103,5 @@ func TestSwap_Late_IsSentAgain(t *testing.T) {
 	require.Equal(t, 2, f.proxy.Requests())
 	require.Greater(t, b.Grant().Stamp, began+wire.Stamp(session.MaxPatience.Microseconds()), "the first did nothing")
 	u.release(b)
-	f.awaitNoPermits(u)
-}
-
-// The same holds if the server refuses its turn in the queue.
-func TestSwap_Refused_ReturnsTheReason(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	u := f.joinPermits(f.server)
-	a := u.acquirePermits(3)
-	f.server.MustDo(t, "SET", permitsKeys(t).AppendKeys(nil)[2], "another's")
-	f.server.MustDo(t, "ZADD", permitsKeys(t).AppendKeys(nil)[1], 1, strings.Repeat("-", 41)+"0000000001") // so that the heartbeats are read
-	_, err := u.swapForOne(t.Context(), a)
-	require.ErrorContains(t, err, "WRONGTYPE")
-	require.Equal(t, []string{a.Name()}, f.permitHolds(), "nothing is half done")
-	f.server.MustDo(t, "DEL", permitsKeys(t).AppendKeys(nil)[2], permitsKeys(t).AppendKeys(nil)[1])
-	a.Abandon()
 	f.awaitNoPermits(u)
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -81,38 +80,6 @@ func TestOneMessageAdmitsAllReaders(t *testing.T) {
 	f.release(first)
 	f.release(f.receiveHold(writer))
 	f.awaitFree()
-}
-
-// A waiter that gives up returns what it knows: that the lock is held.
-func TestAWaiterThatGivesUpReturnsErrHeld(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	one, writer, reader := f.join(f.server), f.join(f.server), f.join(f.server)
-	first := one.acquire(writes)
-	ctx, cancel := context.WithCancel(t.Context())
-	gone := []<-chan outcome{writer.startAcquire(ctx, writes), reader.startAcquire(ctx, reads)}
-	next := writer.startAcquire(ctx, writes)
-	f.awaitListeners(2) // by then both know that it is held
-	cancel()
-	for _, w := range gone {
-		err := redistest.Receive(t, "the end of a call", w).err
-		require.ErrorIs(t, err, context.Canceled)
-		require.ErrorIs(t, err, errs.ErrHeld)
-	}
-	require.ErrorIs(t, redistest.Receive(t, "the end of a call", next).err, context.Canceled)
-	f.release(first)
-	f.awaitFree()
-}
-
-// A key that is no lock of the kind is reported at once.
-func TestAnotherKindIsErrWrongKind(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	u := f.join(f.server)
-	f.server.MustDo(t, "HSET", "a", "another:1", "1")
-	require.ErrorIs(t, redistest.Receive(t, "the end of a call", u.startAcquire(t.Context(), writes)).err, errs.ErrWrongKind)
-	_, err := u.Try(t.Context(), u.keys, reads)
-	require.ErrorIs(t, err, errs.ErrWrongKind)
 }
 
 // P5: the script that replaces an attempt by another is repeated until it has a reply.
