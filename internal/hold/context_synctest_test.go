@@ -14,7 +14,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 )
 
@@ -269,37 +268,6 @@ func TestContextCarriesTheLeasesItEntered(t *testing.T) {
 		got, carried := Carried(context.WithoutCancel(ctx), &testScope, "a")
 		require.True(t, carried)
 		require.Equal(t, a, got)
-	})
-}
-
-func TestInnermostLeaseOfALockIsCarried(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		_, outer := begin(t, "a")
-		_, inner := begin(t, "a") // as after a loss
-		outer.hold.Term.Break(errs.ErrLost, true)
-		got, carried := Carried(inner.Enter(outer.Enter(t.Context())), &testScope, "a")
-		require.True(t, carried)
-		require.Equal(t, inner, got)
-	})
-}
-
-func TestEndedCarriedLeaseEntersNothing(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		released, a := begin(t, "a")
-		lost, b := begin(t, "b")
-		ctx := b.Enter(a.Enter(t.Context()))
-		require.NoError(t, a.Unlock())
-		_, ok := released.HandOver(clock.Now())
-		require.True(t, ok, "another goroutine of this process has it now")
-		lost.Term.Break(errs.ErrLost, true)
-		for name, want := range map[string]error{"a": errs.ErrReleased, "b": errs.ErrLostGone} {
-			l, carried := Carried(ctx, &testScope, name)
-			require.True(t, carried)
-			_, err := l.Reenter()
-			require.Equal(t, want, err)
-		}
 	})
 }
 

@@ -103,18 +103,6 @@ func TestUnlockReturnsTheResultOfTheRelease(t *testing.T) {
 	require.Equal(t, b.owner.released, first.Unlock())
 }
 
-func TestZeroLeaseHoldsNothing(t *testing.T) {
-	t.Parallel()
-	var l Lease
-	require.Equal(t, errs.ErrNotHeld, l.Err())
-	require.Equal(t, errs.ErrNotHeld, l.Unlock())
-	require.Zero(t, l.Token())
-	require.True(t, l.Deadline().IsZero())
-	require.True(t, isClosed(l.Done()))
-	require.Error(t, l.Bind(t.Context()).Err())
-	require.Error(t, l.Enter(t.Context()).Err())
-}
-
 func TestHandOverBeginsATenureWithTheNextToken(t *testing.T) {
 	t.Parallel()
 	b, l := begin(t, "key")
@@ -153,15 +141,6 @@ func TestHoldWithLittleLifeIsNotHandedOver(t *testing.T) {
 	require.False(t, ok)
 	_, ok = b.HandOver(half)
 	require.True(t, ok)
-}
-
-func TestLostHoldIsNotHandedOver(t *testing.T) {
-	t.Parallel()
-	b, l := begin(t, "key")
-	require.NoError(t, l.Unlock())
-	b.Term.Break(errs.ErrLost, true)
-	_, ok := b.HandOver(clock.Now())
-	require.False(t, ok)
 }
 
 func TestEnteringAgainAllocatesNothing(t *testing.T) {

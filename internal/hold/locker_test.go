@@ -10,7 +10,6 @@ import (
 	"go/parser"
 	"go/token"
 	"runtime"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -42,25 +41,6 @@ func panicOf(do func()) (err error) {
 	defer func() { err, _ = recover().(error) }()
 	do()
 	return nil
-}
-
-// P1: goroutines that share it exclude each other, whatever becomes of their leases.
-func TestGoroutinesOfALockerExcludeEachOther(t *testing.T) {
-	t.Parallel()
-	l := hold.NewSyncLocker(t.Context(), func(error) {}, new(fakeAcquirer).acquire)
-	count := 0
-	var all sync.WaitGroup
-	for range 8 {
-		all.Go(func() {
-			for range 100 {
-				l.Lock()
-				count++
-				l.Unlock()
-			}
-		})
-	}
-	all.Wait()
-	require.Equal(t, 800, count)
 }
 
 // A goroutine whose Lock panics, or ends, does not keep the others out.

@@ -80,25 +80,6 @@ func TestEvictEndsNoLeaseOfAHoldThatIsReleased(t *testing.T) {
 	})
 }
 
-func TestHoldIsLostAtItsDeadline(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b, l := begin(t, "key")
-		bound, done := l.Bind(t.Context()), l.Done()
-		time.Sleep(time.Until(l.Deadline()) - time.Millisecond)
-		synctest.Wait()
-		require.NoError(t, l.Err())
-		require.NoError(t, bound.Err())
-		require.False(t, isClosed(done))
-		time.Sleep(2 * time.Millisecond)
-		synctest.Wait()
-		require.True(t, isClosed(done), "no caller checked: the timers end it")
-		require.Equal(t, errs.ErrLostLate, context.Cause(bound))
-		require.Equal(t, []error{errs.ErrLostLate}, b.owner.mu.lost)
-		require.False(t, b.owner.mu.gone)
-	})
-}
-
 // P2: dead timers simulate a process that was stopped and has not run them yet.
 func TestFirstCheckFindsTheLossWithoutTimers(t *testing.T) {
 	t.Parallel()

@@ -14,38 +14,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/errs"
 )
 
-// A grant gives less than the lease, which the first renewal gives then. It has to come before what
-// was given is over, not within what is requested.
-func TestATermWithAShortLeaseOutlivesLostReplies(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		times int
-		fault
-	}{
-		"Refused": {6, fault{refusal: "LOADING the data"}},
-		"Lost":    {1, fault{lost: true}}, // which lasts as long as a reply is waited for
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			const given = 2 * time.Second
-			for range 20 { // the first renewal comes at random
-				bubble(t, func(f *fixture) {
-					o := f.startGiven(renewed(life), given)
-					f.server.set(func(request int) fault {
-						if request > c.times {
-							return fault{}
-						}
-						return c.fault
-					})
-					time.Sleep(3 * life)
-					synctest.Wait()
-					require.NoError(f, o.Alive(clock.Now()))
-				})
-			}
-		})
-	}
-}
-
 // The server comes back at 7/8 of the life, and that is soon enough.
 func TestARefusedRenewalIsRepeatedWellBeforeTheDeadline(t *testing.T) {
 	t.Parallel()

@@ -13,35 +13,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/errs"
 )
 
-func TestTenHoursLoseNothing(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(f *fixture) {
-		const hours = 10 * time.Hour
-		var terms []*ownedTerm
-		renewals, requests := 0, 0 // at most
-		for life, n := range map[time.Duration]int{
-			life: 2, 2 * time.Minute: 8, 10 * time.Minute: 90, time.Hour: 150, 24 * time.Hour: 50,
-		} {
-			for range n {
-				terms = append(terms, f.start(renewed(life)))
-			}
-			third := life/3 - life/3/50 - time.Millisecond // rounded down
-			renewals += n * int(hours/third+1)
-			requests += min(n, 51) * int(hours/third+1)
-		}
-		require.Len(f, terms, 300)
-		time.Sleep(hours)
-		synctest.Wait()
-		for _, o := range terms {
-			require.NoError(f, o.Alive(clock.Now()))
-			require.Empty(f, o.causes())
-			require.Less(f, time.Until(o.Deadline().Time()), time.Until(f.server.ends(o)))
-		}
-		require.LessOrEqual(f, f.server.mu.renewed, renewals)
-		require.LessOrEqual(f, f.server.mu.requests, requests)
-	})
-}
-
 // A thousand locks are renewed by some forty requests a third of their life.
 func TestLocksOfOneLifeAreRenewedTogether(t *testing.T) {
 	t.Parallel()

@@ -43,34 +43,6 @@ func TestTheGreatestHoldEndsTermAndKey(t *testing.T) {
 	}
 }
 
-func TestALeaseThatIsLostBeforeItsGreatestHoldIsLost(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(f *fixture) {
-		terms := renewed(life)
-		terms.Until = clock.Now().Add(10 * life)
-		o := f.start(terms)
-		f.server.set(never)
-		time.Sleep(life)
-		synctest.Wait()
-		require.Equal(f, []error{errs.ErrLost}, o.causes())
-	})
-}
-
-func TestAFixedLeaseIsNeverRenewed(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(f *fixture) {
-		for range 100 {
-			f.start(Config{Life: life})
-		}
-		o := f.start(Config{Life: time.Hour})
-		time.Sleep(2 * time.Hour)
-		synctest.Wait()
-		require.Zero(f, f.server.requests())
-		require.Equal(f, []error{errs.ErrLost}, o.causes())
-		require.Equal(f, time.Hour-clock.Allowance(time.Hour), o.ended.at.Sub(f.server.ends(o).Add(-time.Hour)).Truncate(2*time.Millisecond))
-	})
-}
-
 func TestCloseEndsTheBatchesInFlight(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(f *fixture) {

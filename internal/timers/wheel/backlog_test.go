@@ -21,44 +21,6 @@ func batches(w *wheel.Wheel, now int64) (due []*wheel.Entry, calls int) {
 	}
 }
 
-func TestPauseWithinATurnIsCaughtUpOldestFirst(t *testing.T) {
-	t.Parallel()
-	w, all := wheel.New(1024), newTestTimer(2000)
-	w.Advance(0, nil)
-	for i, timer := range all {
-		w.Schedule(&timer.Entry, 1+int64(i*7919%1000))
-	}
-	due, _ := batches(w, 1000)
-	require.Len(t, due, len(all))
-	for i := 1; i < len(due); i++ {
-		require.LessOrEqual(t, due[i-1].Due(), due[i].Due())
-	}
-}
-
-func TestPauseOfAnHourIsCaughtUpInBoundedBatches(t *testing.T) {
-	t.Parallel()
-	const hour = 3_600_000
-	w, all := wheel.New(1024), newTestTimer(5000)
-	w.Advance(0, nil)
-	for i, timer := range all {
-		w.Schedule(&timer.Entry, 1+int64(i*7919%hour))
-	}
-	seen := map[int]bool{}
-	for next := int64(0); next <= hour; {
-		due := w.Advance(hour, nil)
-		require.LessOrEqual(t, len(due), wheel.MaxBatch)
-		for _, id := range ids(due) {
-			require.False(t, seen[id])
-			seen[id] = true
-		}
-		var ok bool
-		if next, ok = w.Next(); !ok {
-			break
-		}
-	}
-	require.Len(t, seen, len(all))
-}
-
 func TestSlotWithManyEntriesIsScannedInParts(t *testing.T) {
 	t.Parallel()
 	w, all := wheel.New(8), newTestTimer(10_000)
