@@ -5,6 +5,7 @@ package signalboxtest_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,10 +18,12 @@ import (
 	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/multilock"
 	"github.com/signalbox-go/signalbox/once"
+	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/redlock"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/rwlock"
 	"github.com/signalbox-go/signalbox/semaphore"
+	"github.com/signalbox-go/signalbox/setnx"
 	"github.com/signalbox-go/signalbox/signalboxtest"
 )
 
@@ -57,6 +60,7 @@ func process(kits []*signalboxtest.Kit) []*signalbox.Session {
 // kindCase is one kind of lock. The second of two processes waits for the first.
 type kindCase struct {
 	servers       int
+	in            *signalbox.Layout // nil for the library's own
 	first, second func(s []*signalbox.Session) acquirer
 }
 
@@ -64,6 +68,18 @@ type kindCase struct {
 func kindOnOneServer(open func(s *signalbox.Session) acquirer) kindCase {
 	all := func(s []*signalbox.Session) acquirer { return open(s[0]) }
 	return kindCase{servers: 1, first: all, second: all}
+}
+
+// inLayout is a kind on one server in the layout of another client.
+func inLayout(in signalbox.Layout, open func(s *signalbox.Session, in signalbox.LockOption) Locker) kindCase {
+	k := kindOnOneServer(func(s *signalbox.Session) acquirer { return lockOf(open(s, signalbox.WithLayout(in)).Lock) })
+	k.in = &in
+	return k
+}
+
+// Locker is what waits for a lock.
+type Locker interface {
+	Lock(ctx context.Context) (signalbox.Lease, error)
 }
 
 var errAgain = errors.New("the function failed")
@@ -124,25 +140,13 @@ func kinds() map[string]kindCase {
 				return acquired{term.Token(), term.Done(), term.Err, term.Resign}, err
 			}
 		}),
-		"once": kindOnOneServer(claim),
-	}
-}
-
-// eachKind runs a test in a bubble for each kind, with the first process and a second one.
-func eachKind(t *testing.T, test func(t *testing.T, kits []*signalboxtest.Kit, first []*signalbox.Session, one, two acquirer)) {
-	t.Helper()
-	for kindName, kind := range kinds() {
-		t.Run(kindName, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				kits := make([]*signalboxtest.Kit, kind.servers)
-				for i := range kits {
-					kits[i] = signalboxtest.New(t)
-				}
-				first := process(kits)
-				test(t, kits, first, kind.first(first), kind.second(process(kits)))
-			})
-		})
+		"once":  kindOnOneServer(claim),
+		"SetNX": inLayout(setnx.Layout(), func(s *signalbox.Session, in signalbox.LockOption) Locker { return reentrant.New(s, name, in) }),
+		"RLock": inLayout(redisson.Layout(), func(s *signalbox.Session, in signalbox.LockOption) Locker { return reentrant.New(s, name, in) }),
+		"RedissonFairLock": inLayout(redisson.Layout(), func(s *signalbox.Session, in signalbox.LockOption) Locker {
+			return fair.New(s, name, in)
+		}),
+		"RReadWriteLock": inLayout(redisson.Layout(), func(s *signalbox.Session, in signalbox.LockOption) Locker { return rwlock.New(s, name, in) }),
 	}
 }
 
@@ -166,112 +170,97 @@ func acquireLater(t *testing.T, acquire acquirer) <-chan timedAcquire {
 	return got
 }
 
-// P6: a hand-off to another session is a message: it takes no time.
-func TestEveryKindIsHandedOffAtOnce(t *testing.T) {
+// P2, P3, P6: the kit knows the holder of each kind. Lose ends its lease at once, and the other process has a greater token. A hold
+// that expires goes to the waiter, while its holder does not know; fencing tokens are for that.
+func TestEveryKindIsLostAndExpires(t *testing.T) {
 	t.Parallel()
-	eachKind(t, func(t *testing.T, kits []*signalboxtest.Kit, first []*signalbox.Session, one, two acquirer) {
-		holder, err := one(t.Context())
-		require.NoError(t, err)
-		kits[0].Advance(time.Millisecond) // a redlock does not wait for its last server
-		require.True(t, kits[0].IsHeld(name))
-		require.True(t, kits[0].HeldBy(name, first[0]))
-		next := acquireLater(t, two)
-		kits[0].Advance(500 * time.Millisecond)
-		released := time.Now()
-		require.NoError(t, holder.release())
-		got := <-next
-		require.Zero(t, got.at.Sub(released))
-		require.Greater(t, got.token, holder.token)
-		kits[0].Advance(time.Millisecond)
-		require.False(t, kits[0].HeldBy(name, first[0]))
-		require.NoError(t, got.release())
-		kits[0].Advance(time.Millisecond)
-		require.False(t, kits[0].IsHeld(name))
-	})
-}
+	for kindName, kind := range kinds() {
+		t.Run(kindName, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				servers := make([]*signalboxtest.Kit, kind.servers)
+				for i := range servers {
+					servers[i] = signalboxtest.New(t)
+				}
+				first := process(servers)
+				one, two := kind.first(first), kind.second(process(servers))
+				kits := slices.Clone(servers)
+				if kind.in != nil {
+					kits[0] = kits[0].In(*kind.in)
+				}
+				holder, err := one(t.Context())
+				require.NoError(t, err)
+				kits[0].Advance(time.Millisecond) // a redlock does not wait for its last server
+				require.True(t, kits[0].IsHeld(name))
+				require.True(t, kits[0].HeldBy(name, first[0]))
+				require.Equal(t, kind.in == nil, servers[0].IsHeld(name), "a lock in another layout is another lock")
+				next := acquireLater(t, two)
+				kits[0].Advance(500 * time.Millisecond)
+				var others []*signalboxtest.Holding
+				for _, k := range kits[:len(kits)/2+1] {
+					others = append(others, k.Lose(name))
+					require.False(t, k.HeldBy(name, first[0]))
+				}
+				lost := time.Now()
+				<-holder.done
+				require.LessOrEqual(t, time.Since(lost), 2*time.Millisecond, "renewals begin with a tick")
+				require.ErrorIs(t, holder.err(), signalbox.ErrLost)
+				if len(kits) == 1 { // a vote of a redlock goes to no process
+					require.Greater(t, others[0].Token(), holder.token)
+					kits[0].Advance(3 * time.Second)
+					require.Empty(t, next, "the waiter waits for the other process")
+				}
+				require.ErrorIs(t, holder.release(), signalbox.ErrLost)
+				for _, other := range others {
+					other.Release()
+					other.Release()
+				}
+				got := <-next
+				require.Greater(t, got.token, max(holder.token, others[0].Token()))
 
-// P2, P3: Lose ends the lease at once, and the other process has a greater token.
-func TestEveryKindIsLost(t *testing.T) {
-	t.Parallel()
-	eachKind(t, func(t *testing.T, kits []*signalboxtest.Kit, first []*signalbox.Session, one, two acquirer) {
-		holder, err := one(t.Context())
-		require.NoError(t, err)
-		kits[0].Advance(time.Millisecond)
-		next := acquireLater(t, two)
-		kits[0].Advance(500 * time.Millisecond)
-		var others []*signalboxtest.Holding
-		for _, k := range kits[:len(kits)/2+1] {
-			others = append(others, k.Lose(name))
-			require.False(t, k.HeldBy(name, first[0]))
-		}
-		lost := time.Now()
-		<-holder.done
-		require.LessOrEqual(t, time.Since(lost), 2*time.Millisecond, "renewals begin with a tick")
-		require.ErrorIs(t, holder.err(), signalbox.ErrLost)
-		if len(kits) == 1 { // a vote of a redlock goes to no process
-			require.Greater(t, others[0].Token(), holder.token)
-			kits[0].Advance(3 * time.Second)
-			require.Empty(t, next, "the waiter waits for the other process")
-		}
-		require.ErrorIs(t, holder.release(), signalbox.ErrLost)
-		for _, other := range others {
-			other.Release()
-			other.Release()
-		}
-		got := <-next
-		require.Greater(t, got.token, max(holder.token, others[0].Token()))
-		require.NoError(t, got.release())
-	})
-}
-
-// P3, P6: a hold that expires goes to the waiter, while its holder does not know; fencing tokens are for that.
-func TestEveryKindExpires(t *testing.T) {
-	t.Parallel()
-	eachKind(t, func(t *testing.T, kits []*signalboxtest.Kit, _ []*signalbox.Session, one, two acquirer) {
-		holder, err := one(t.Context())
-		require.NoError(t, err)
-		kits[0].Advance(1200 * time.Millisecond) // behind the first renewal
-		next := acquireLater(t, two)
-		kits[0].Advance(300 * time.Millisecond) // 2.5 s after the grant the next renewal may come
-		for _, k := range kits {
-			k.Expire(name)
-		}
-		expired := time.Now()
-		require.NoError(t, holder.err(), "it does not know")
-		got := <-next
-		require.LessOrEqual(t, got.at.Sub(expired), 2*time.Second)
-		require.Greater(t, got.token, holder.token)
-		kits[0].Advance(15 * time.Second)
-		require.ErrorIs(t, holder.err(), signalbox.ErrLost)
-		require.NoError(t, got.err())
-		require.ErrorIs(t, holder.release(), signalbox.ErrLost)
-		require.NoError(t, got.release())
-	})
+				kits[0].Advance(1200 * time.Millisecond) // behind the first renewal
+				next = acquireLater(t, one)
+				kits[0].Advance(300 * time.Millisecond) // 2.5 s after the grant the next renewal may come
+				for _, k := range kits {
+					k.Expire(name)
+				}
+				expired := time.Now()
+				require.NoError(t, got.err(), "it does not know")
+				last := <-next
+				require.LessOrEqual(t, last.at.Sub(expired), 2*time.Second)
+				require.Greater(t, last.token, got.token)
+				kits[0].Advance(15 * time.Second)
+				require.ErrorIs(t, got.err(), signalbox.ErrLost)
+				require.NoError(t, last.err())
+				require.ErrorIs(t, got.release(), signalbox.ErrLost)
+				require.NoError(t, last.release())
+				kits[0].Advance(time.Millisecond)
+				require.False(t, kits[0].IsHeld(name))
+			})
+		})
+	}
 }
 
 // P2: a session that is cut off ends its lease before another has the lock; when it is healed, it goes to the queue.
-func TestEveryKindSurvivesAPartition(t *testing.T) {
+func TestASessionThatIsCutOffIsHealed(t *testing.T) {
 	t.Parallel()
-	eachKind(t, func(t *testing.T, kits []*signalboxtest.Kit, first []*signalbox.Session, one, two acquirer) {
+	synctest.Test(t, func(t *testing.T) {
+		kit := signalboxtest.New(t)
+		s, other := kit.Session(), kit.Session()
+		one, two := lockOf(reentrant.New(s, name).Lock), lockOf(reentrant.New(other, name).Lock)
 		holder, err := one(t.Context())
 		require.NoError(t, err)
-		kits[0].Advance(2 * time.Second)
 		next := acquireLater(t, two)
-		kits[0].Advance(2 * time.Second)
-		for i, k := range kits {
-			k.Partition(first[i])
-		}
+		kit.Advance(2 * time.Second)
+		kit.Partition(s)
 		<-holder.done
 		require.ErrorIs(t, holder.err(), signalbox.ErrLost)
 		require.Empty(t, next, "the lease ends before the hold")
 		got := <-next
-		require.Greater(t, got.token, holder.token)
 		require.ErrorIs(t, holder.release(), signalbox.ErrLost)
-		for i, k := range kits {
-			k.Heal(first[i])
-		}
+		kit.Heal(s)
 		again := acquireLater(t, one)
-		kits[0].Advance(5 * time.Second)
+		kit.Advance(5 * time.Second)
 		require.Empty(t, again)
 		require.NoError(t, got.release())
 		require.NoError(t, (<-again).release())
@@ -324,5 +313,24 @@ func TestAnOutcomeExpires(t *testing.T) {
 		kit.Expire(name)
 		do()
 		require.Equal(t, 2, runs)
+	})
+}
+
+// A lock that is held in its old layout and in its new one can be lost in either.
+func TestAMoveBetweenLayoutsIsTested(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T) {
+		kit := signalboxtest.New(t)
+		s := kit.Session()
+		moving := multilock.New(reentrant.New(s, name, signalbox.WithLayout(setnx.Layout())), reentrant.New(s, name))
+		for _, k := range []*signalboxtest.Kit{kit, kit.In(setnx.Layout())} {
+			require.ErrorIs(t, moving.Do(t.Context(), func(ctx context.Context, _ signalbox.Lease) error {
+				require.True(t, kit.HeldBy(name, s))
+				require.True(t, kit.In(setnx.Layout()).HeldBy(name, s))
+				k.Lose(name).Release()
+				<-ctx.Done()
+				return nil
+			}), signalbox.ErrLost)
+		}
 	})
 }

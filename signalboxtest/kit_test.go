@@ -5,7 +5,6 @@ package signalboxtest_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"math"
 	"testing"
@@ -167,33 +166,6 @@ func TestHoldHoldsEachKind(t *testing.T) {
 	})
 }
 
-// A lock is lost with all that is behind it in the queue, and the waiters queue again.
-func TestWaitersOutliveALoss(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		kit := signalboxtest.New(t)
-		lease, err := reentrant.New(kit.Session(), "a").Lock(t.Context())
-		require.NoError(t, err)
-		const waiters = 5
-		served := make(chan error, waiters)
-		for range waiters {
-			lock := fair.New(kit.Session(), "a")
-			go func() {
-				served <- lock.Do(t.Context(), func(context.Context, signalbox.Lease) error { return nil })
-			}()
-		}
-		kit.Advance(time.Second)
-		other := kit.Lose("a")
-		require.ErrorIs(t, lease.Unlock(), signalbox.ErrLost)
-		kit.Advance(3 * time.Second)
-		require.Empty(t, served)
-		other.Release()
-		for range waiters {
-			require.NoError(t, <-served)
-		}
-	})
-}
-
 // P3: the tokens of two holders differ though a bubble's clock would stand still between them.
 func TestTokensRiseWhileTimeStandsStill(t *testing.T) {
 	t.Parallel()
@@ -319,24 +291,6 @@ func TestMistakesFailTheTestInClearWords(t *testing.T) {
 			require.Equal(t, want, fatal(func(f *fakeT) { mistake(signalboxtest.New(f)) }))
 		})
 	}
-}
-
-// A bubble's clock and the server's are one: names that are idle are forgotten, and a lease can be held for an hour.
-func TestAnHourPassesInABubble(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		kit := signalboxtest.New(t)
-		require.Equal(t, 2026, time.Now().Year())
-		lease, err := reentrant.New(kit.Session(), "a").Lock(t.Context())
-		require.NoError(t, err)
-		began := time.Now()
-		kit.Advance(time.Hour)
-		require.Equal(t, time.Hour, time.Since(began))
-		require.NoError(t, lease.Unlock())
-		holder, err := reentrant.New(kit.Session(), "a").Holder(t.Context())
-		require.ErrorIs(t, err, signalbox.ErrNotHeld, "%v", holder)
-		require.False(t, errors.Is(lease.Unlock(), signalbox.ErrLost))
-	})
 }
 
 // Numbers that are too small or too large fail the test, and do not hang it.

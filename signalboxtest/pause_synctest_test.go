@@ -10,42 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/election"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/signalboxtest"
 )
-
-// P2: a session that stands still past its lease does not know that it is over. Another one gets the lock meanwhile, and the
-// first check after the pause reports the loss.
-func TestEveryKindFindsOutAfterAPause(t *testing.T) {
-	t.Parallel()
-	eachKind(t, func(t *testing.T, kits []*signalboxtest.Kit, first []*signalbox.Session, one, two acquirer) {
-		holder, err := one(t.Context())
-		require.NoError(t, err)
-		kits[0].Advance(2 * time.Second)
-		next := acquireLater(t, two)
-		for i, k := range kits {
-			k.Pause(first[i])
-		}
-		got := <-next
-		require.Greater(t, got.token, holder.token)
-		kits[0].Advance(time.Minute)
-		select {
-		case <-holder.done:
-			t.Fatal("it was notified")
-		default:
-		}
-		for i, k := range kits {
-			k.Resume(first[i])
-		}
-		require.ErrorIs(t, holder.err(), signalbox.ErrLost)
-		<-holder.done
-		require.ErrorIs(t, holder.release(), signalbox.ErrLost)
-		kits[0].Advance(time.Minute)
-		require.NoError(t, got.err())
-		require.NoError(t, got.release())
-	})
-}
 
 // A pause that is shorter than what is left of the lease loses nothing.
 func TestAShortPauseLosesNothing(t *testing.T) {
@@ -95,25 +62,5 @@ func TestMessagesWaitForTheEndOfAPause(t *testing.T) {
 			require.NoError(t, (<-got).Unlock())
 		}
 		require.LessOrEqual(t, time.Since(ended), 200*time.Millisecond)
-	})
-}
-
-// A leader that stands still is followed by another one, and steps down when it runs again.
-func TestALeaderThatStandsStillIsFollowed(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		kit := signalboxtest.New(t)
-		s := kit.Session()
-		first, err := election.New(s, "a").Campaign(t.Context())
-		require.NoError(t, err)
-		kit.Pause(s)
-		second, err := election.New(kit.Session(), "a").Campaign(t.Context())
-		require.NoError(t, err)
-		require.Greater(t, second.Token(), first.Token())
-		kit.Resume(s)
-		require.ErrorIs(t, first.SetValue(t.Context(), "late"), signalbox.ErrLost)
-		<-first.Done()
-		require.ErrorIs(t, first.Resign(), signalbox.ErrLost)
-		require.NoError(t, second.Resign())
 	})
 }
