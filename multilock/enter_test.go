@@ -80,5 +80,5 @@ func TestAnUpgradeInsideTheWholeIsRefused(t *testing.T) {
 	require.ErrorIs(t, err, signalbox.ErrUpgrade)
 	require.NoError(t, lease.Err())
 	require.NoError(t, lease.Unlock())
-	awaitFree(t, []forcibleLock{writerLock{a}, b}, s)
+	awaitFree(t, []member{{a, a}, {b, b}}, s)
 }

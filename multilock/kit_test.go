@@ -32,70 +32,41 @@ func mustLock(tb testing.TB, mu locker) signalbox.Lease {
 	return locktest.Must(tb, mu.Lock)
 }
 
-// forcibleLock is a member that can be asked whether anybody has it, and taken away.
-type forcibleLock interface {
+// member is a member, and one that cannot be had while anybody has it.
+type member struct {
 	multilock.Member
-	IsLocked(ctx context.Context) (bool, error)
-	ForceUnlock(ctx context.Context) error
-}
 
-// readerLock is the reading side of a lock as a lock.
-type readerLock struct {
-	rwlock.Reader
-
-	whole *rwlock.Lock
-}
-
-func (r readerLock) IsLocked(ctx context.Context) (bool, error) {
-	return writerLock{r.whole}.IsLocked(ctx)
-}
-func (r readerLock) ForceUnlock(ctx context.Context) error { return r.whole.ForceUnlock(ctx) }
-
-type rwLock = rwlock.Lock // a name that no method has
-
-// writerLock is a read-write lock that finds out by trying.
-type writerLock struct{ *rwLock }
-
-func (w writerLock) IsLocked(ctx context.Context) (bool, error) {
-	lease, err := w.TryLock(ctx)
-	if errors.Is(err, signalbox.ErrHeld) {
-		return true, nil
-	}
-	return false, errors.Join(err, lease.Unlock())
+	rival multilock.Member
 }
 
 // allKinds returns a lock of each kind and side, and permits, named a to f, in the order in which they are acquired; the
 // reentrant ones are a and b.
-func allKinds(s *signalbox.Session) []forcibleLock {
-	shared := rwlock.New(s, "e")
-	pool := semaphore.New(s, "f", pooled)
-	return inOrder([]forcibleLock{
-		reentrant.New(s, "a"), reentrant.New(s, "b"), fair.New(s, "c"),
-		writerLock{rwlock.New(s, "d")},
-		readerLock{shared.Reader(), shared},
-		permitsLock{pool.Permits(wanted), pool},
-	})
+func allKinds(s *signalbox.Session) []member {
+	whole, shared, pool := rwlock.New(s, "d"), rwlock.New(s, "e"), semaphore.New(s, "f", 3)
+	c := fair.New(s, "c")
+	return inOrder(append(named(s, "a", "b"), member{c, c}, member{whole, whole}, member{shared.Reader(), shared}, member{pool.Permits(2), pool.Permits(3)}))
 }
 
 // named returns reentrant locks of these names, in the order in which they are acquired.
-func named(s *signalbox.Session, names ...string) []forcibleLock {
-	all := make([]forcibleLock, len(names))
+func named(s *signalbox.Session, names ...string) []member {
+	all := make([]member, len(names))
 	for i, name := range names {
-		all[i] = reentrant.New(s, name)
+		l := reentrant.New(s, name)
+		all[i] = member{l, l}
 	}
 	return inOrder(all)
 }
 
 // inOrder sorts locks of one session as they are taken.
-func inOrder(locks []forcibleLock) []forcibleLock {
-	slices.SortFunc(locks, func(a, b forcibleLock) int {
+func inOrder(locks []member) []member {
+	slices.SortFunc(locks, func(a, b member) int {
 		return session.Compare(session.PlaceHandle(a.Place()).Place(), session.PlaceHandle(b.Place()).Place())
 	})
 	return locks
 }
 
 // all makes one lock of them.
-func all(locks []forcibleLock) *multilock.Lock {
+func all(locks []member) *multilock.Lock {
 	members := make([]multilock.Member, len(locks))
 	for i, l := range locks {
 		members[i] = l
@@ -104,21 +75,22 @@ func all(locks []forcibleLock) *multilock.Lock {
 }
 
 // held returns which of the locks have a holder.
-func held(tb testing.TB, locks []forcibleLock) []int {
+func held(tb testing.TB, locks []member) []int {
 	tb.Helper()
 	var found []int
 	for i, l := range locks {
-		is, err := l.IsLocked(locktest.Context(tb))
-		require.NoError(tb, err)
-		if is {
+		lease, err := multilock.New(l.rival).TryLock(locktest.Context(tb))
+		if errors.Is(err, signalbox.ErrHeld) || errors.Is(err, signalbox.ErrWrongKind) {
 			found = append(found, i)
+			continue
 		}
+		require.NoError(tb, errors.Join(err, lease.Unlock()))
 	}
 	return found
 }
 
 // awaitFree waits until the locks have no holder, and nothing is under way in the sessions.
-func awaitFree(tb testing.TB, locks []forcibleLock, sessions ...*signalbox.Session) {
+func awaitFree(tb testing.TB, locks []member, sessions ...*signalbox.Session) {
 	tb.Helper()
 	redistest.Await(tb, "free locks", func() bool { return len(held(tb, locks)) == 0 })
 	for _, s := range sessions {
@@ -138,22 +110,4 @@ func scriptsRun(server *redistest.Server, do func()) int64 {
 }
 
 // nameOf returns the name of a lock.
-func nameOf(l forcibleLock) string { return session.PlaceHandle(l.Place()).Place().Name }
-
-// pooled is how many permits there are of a semaphore, and wanted how many a member takes: two do not get theirs at the same time.
-const pooled, wanted = 3, 2
-
-// permitsLock is some permits as a lock that has a holder while they are held.
-type permitsLock struct {
-	semaphore.Permits
-
-	pool *semaphore.Semaphore
-}
-
-func (p permitsLock) IsLocked(ctx context.Context) (bool, error) {
-	free, err := p.pool.Available(ctx)
-	return free < pooled, err
-}
-
-// ForceUnlock implements lock: permits cannot be taken away.
-func (p permitsLock) ForceUnlock(context.Context) error { return errors.ErrUnsupported }
+func nameOf(l member) string { return session.PlaceHandle(l.Place()).Place().Name }

@@ -30,10 +30,7 @@ func TestTryLockTakesAllOrNothing(t *testing.T) {
 	s, other := locktest.SteadySession(t, server), locktest.SteadySession(t, server)
 	mine, others := allKinds(s), allKinds(other)
 	for i := range others {
-		if r, reads := others[i].(readerLock); reads {
-			others[i] = writerLock{r.whole} // who reads is in the way of no reader
-		}
-		theirs := mustLock(t, others[i])
+		theirs := mustLock(t, others[i].rival)
 		_, err := all(mine).TryLock(locktest.Context(t))
 		require.ErrorIs(t, err, signalbox.ErrHeld)
 		require.ErrorContains(t, err, fmt.Sprintf("%q", session.PlaceHandle(mine[i].Place()).Place().Name), "the member that is held")
@@ -65,7 +62,7 @@ func TestLockPassedTwiceCountsOnce(t *testing.T) {
 	_, err := rwlock.New(locktest.SteadySession(t, server), "b").TryRLock(locktest.Context(t))
 	require.ErrorIs(t, err, signalbox.ErrHeld, "a writer has it")
 	require.NoError(t, lease.Unlock())
-	require.Empty(t, held(t, []forcibleLock{a, writerLock{b}}))
+	require.Empty(t, held(t, []member{{a, a}, {b, b}}))
 }
 
 // P4, P9: a member whose name another kind of lock has fails the whole, and nothing stays taken.
@@ -74,7 +71,7 @@ func TestMemberOfAWrongKindReleasesAll(t *testing.T) {
 	server := redistest.Start(t)
 	s, other := locktest.SteadySession(t, server), locktest.SteadySession(t, server)
 	for _, wrong := range []string{"a", "b", "c"} {
-		theirs := mustLock(t, writerLock{rwlock.New(other, wrong)})
+		theirs := mustLock(t, rwlock.New(other, wrong))
 		mine := named(s, "a", "b", "c")
 		for _, take := range []func(context.Context) (signalbox.Lease, error){all(mine).Lock, all(mine).TryLock} {
 			_, err := take(locktest.Context(t))
@@ -94,7 +91,7 @@ func TestReentrantAndFairMembersGoInOneScript(t *testing.T) {
 	server := redistest.Start(t)
 	// One that listens asks when it begins to whether its holds are there still.
 	s := locktest.SteadySession(t, server, signalbox.WithPolling())
-	mine := inOrder(append(named(s, "a", "b", "c", "d", "e", "f"), fair.New(s, "g"), fair.New(s, "h")))
+	mine := inOrder(append(named(s, "a", "b", "c", "d", "e", "f"), member{fair.New(s, "g"), fair.New(s, "g")}, member{fair.New(s, "h"), fair.New(s, "h")}))
 	require.NoError(t, mustLock(t, all(mine)).Unlock()) // the scripts are known, and the time
 	var lease signalbox.Lease
 	require.EqualValues(t, 1, scriptsRun(server, func() { lease = mustLock(t, all(mine)) }))
