@@ -248,6 +248,37 @@ func TestIdleHoldThatCannotBeUsedIsEndedFirst(t *testing.T) {
 	}
 }
 
+// P7: the queues of a session keep no more than 1,024 holds, and give all of them back together. A hold that was lost is forgotten.
+func TestNoMoreThan1024HoldsAreIdle(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ts := timers.New()
+		defer ts.Close()
+		table := NewTable(ts)
+		for i := range maxIdle + 1 {
+			q := table.Use(fmt.Sprint(i))
+			q.HoldBegan(exclusiveKey)
+			h := &keptHold{queue: q, next: 7}
+			require.Equal(t, i < maxIdle, h.unlock() == Kept)
+			if i == 0 {
+				q.Forget(h)
+				require.Zero(t, table.Idle())
+				require.Equal(t, Kept, h.unlock())
+			}
+		}
+		require.Equal(t, maxIdle, table.Idle())
+		require.Len(t, table.TakeIdle(), maxIdle)
+		require.Zero(t, table.Idle())
+		require.Empty(t, table.TakeIdle())
+	})
+}
+
+// isTrying ends a try that began, and returns false.
+func (r *rig) isTrying(key ShareKey) bool {
+	r.EndTry(key)
+	return false
+}
+
 // P6: a try with another key, or of several locks, ends the idle hold and waits for that as long as its context lasts.
 func TestTryThatCannotUseTheIdleHoldEndsItFirst(t *testing.T) {
 	t.Parallel()
@@ -279,50 +310,4 @@ func TestTryThatCannotUseTheIdleHoldEndsItFirst(t *testing.T) {
 			})
 		})
 	}
-}
-
-// isTrying ends a try that began, and returns false.
-func (r *rig) isTrying(key ShareKey) bool {
-	r.EndTry(key)
-	return false
-}
-
-// P6: no hold is kept while another goroutine of the session wants the lock on other terms.
-func TestNoHoldIsKeptBesideAnotherRequest(t *testing.T) {
-	t.Parallel()
-	inRig(t, func(r *rig) {
-		h := &keptHold{queue: r.Queue, next: 7}
-		r.HoldBegan(exclusiveKey)
-		other := r.acquiresWith(ShareKey{})
-		require.Equal(t, NoWaiter, h.unlock())
-		r.tickets[0].token = 9
-		r.joinReturns(nil)
-		other.requireHas(9)
-		r.ends()
-	})
-}
-
-// P7: the queues of a session keep no more than 1,024 holds, and give all of them back together. A hold that was lost is forgotten.
-func TestNoMoreThan1024HoldsAreIdle(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		ts := timers.New()
-		defer ts.Close()
-		table := NewTable(ts)
-		for i := range maxIdle + 1 {
-			q := table.Use(fmt.Sprint(i))
-			q.HoldBegan(exclusiveKey)
-			h := &keptHold{queue: q, next: 7}
-			require.Equal(t, i < maxIdle, h.unlock() == Kept)
-			if i == 0 {
-				q.Forget(h)
-				require.Zero(t, table.Idle())
-				require.Equal(t, Kept, h.unlock())
-			}
-		}
-		require.Equal(t, maxIdle, table.Idle())
-		require.Len(t, table.TakeIdle(), maxIdle)
-		require.Zero(t, table.Idle())
-		require.Empty(t, table.TakeIdle())
-	})
 }

@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/hold"
 )
 
 // exclusiveKey is a key with which a session can have one hold.
@@ -49,26 +51,6 @@ func (r *rig) assignsTicket() *fakeTicket {
 	require.True(r, r.AssignTicket(exclusiveKey, ticket))
 	synctest.Wait()
 	return ticket
-}
-
-func TestMaxHoldsOne_OneAsks_OthersWait(t *testing.T) {
-	t.Parallel()
-	inRig(t, func(r *rig) {
-		callers := []*caller{r.acquiresWith(exclusiveKey), r.acquiresWith(exclusiveKey), r.acquiresWith(exclusiveKey)}
-		require.Len(t, r.tickets, 1, "two ask the server")
-		r.holds(1)
-		callers[0].requireHas(1)
-		requireAllWait(callers[1:])
-		require.Len(t, r.tickets, 1, "a waiter asks while the session holds")
-		require.Equal(t, HandedOver, r.HandOver(testTime, exclusiveKey, handOver(2)))
-		synctest.Wait()
-		callers[1].requireHas(2)
-		r.ends()
-		require.Len(t, r.tickets, 2)
-		r.holds(3)
-		callers[2].requireHas(3)
-		r.ends()
-	})
 }
 
 // The end of a hold sends one waiter, and what that gets goes to the first one.
@@ -124,28 +106,6 @@ func TestMaxHoldsOne_AssignTicket_AWaiterHasIt(t *testing.T) {
 	})
 }
 
-// T7: another waiter keeps the ticket if the one that has it gives up, even if the session still counts the
-// old hold.
-func TestMaxHoldsOne_SentWaiterGivesUp_TicketIsKept(t *testing.T) {
-	t.Parallel()
-	inRig(t, func(r *rig) {
-		callers := r.behindAHold(3)
-		ticket := r.assignsTicket()
-		callers[2].cancel()
-		synctest.Wait()
-		callers[2].requireFailed(context.Canceled)
-		ticket.requireKept(t)
-		r.ends()
-		callers[1].cancel()
-		synctest.Wait()
-		ticket.requireKept(t)
-		callers[0].cancel()
-		synctest.Wait()
-		ticket.requireLeft(t, context.Canceled)
-		require.Len(t, r.tickets, 1)
-	})
-}
-
 func TestMaxHoldsOne_Try_KeepsOthersBack(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(r *rig) {
@@ -171,22 +131,6 @@ func TestMaxHoldsOne_Try_KeepsOthersBack(t *testing.T) {
 		r.holds(3)
 		late.requireHas(3)
 		r.ends()
-	})
-}
-
-// P6: waiters behind a hold are refused at once, and a late one is not queued.
-func TestMaxHoldsOne_Refuse_EndsAllWaits(t *testing.T) {
-	t.Parallel()
-	inRig(t, func(r *rig) {
-		callers := r.behindAHold(3)
-		r.closed = errFalls
-		r.table.Refuse(errFalls)
-		synctest.Wait()
-		for _, c := range append(callers, r.acquiresWith(exclusiveKey)) {
-			c.requireFailed(errFalls)
-		}
-		r.ends()
-		require.Len(t, r.tickets, 1)
 	})
 }
 
@@ -217,5 +161,77 @@ func TestMaxHoldsTwo_TwoHold_ThirdWaits(t *testing.T) {
 		}
 		r.HoldEnded(two)
 		r.HoldEnded(two)
+	})
+}
+
+// otherKey is the key of an exclusive lock on other terms than those of exclusiveKey.
+var otherKey = ShareKey{MaxHolds: 1, Permits: 2}
+
+// acquiresAlone begins an Acquisition with a ticket of its own.
+func (r *rig) acquiresAlone(several bool) *caller {
+	r.Helper()
+	ctx, cancel := context.WithCancel(r.Context())
+	c := &caller{T: r.T, cancel: cancel}
+	go func() {
+		c.lease, c.err = drive(ctx, &Acquisition{Queue: r.Queue, Source: r, Concurrent: several})
+		cancel()
+		c.over.Store(true)
+	}()
+	synctest.Wait()
+	return c
+}
+
+// leaves ends the wait of a caller with a ticket of its own, or of one that waits for other goroutines.
+func (c *caller) leaves() {
+	c.Helper()
+	c.cancel()
+	synctest.Wait()
+	require.True(c, c.over.Load(), "it waits")
+	require.Error(c, c.err)
+	require.Equal(c, hold.Lease{}, c.lease)
+}
+
+// A goroutine that asks the server counts, also for those with another key, or with a ticket of their own.
+func TestMaxHolds_ExclusiveLock_RequestersCount(t *testing.T) {
+	t.Parallel()
+	inRig(t, func(r *rig) {
+		r.maxWaiters = 2
+		requireMany := func() {
+			r.acquiresWith(exclusiveKey).requireFailed(errMany)
+			r.acquiresWith(otherKey).requireFailed(errMany)
+			r.acquiresAlone(false).requireFailed(errMany)
+		}
+		first, waits := r.acquiresWith(exclusiveKey), r.acquiresWith(exclusiveKey)
+		requireMany()
+		r.joinReturns(errWaits)
+		requireMany()
+		require.Len(t, r.tickets, 1, "others asked the server")
+		require.Equal(t, 2, r.Waiters(exclusiveKey))
+		require.Zero(t, r.Waiters(otherKey))
+		waits.leaves()
+		alone := r.acquiresAlone(false)
+		requireMany()
+		alone.leaves()
+		first.leaves()
+	})
+}
+
+// Goroutines that can all have what they ask for count when they have to wait.
+func TestMaxHolds_SeveralHolds_OnlyWaitersCount(t *testing.T) {
+	t.Parallel()
+	inRig(t, func(r *rig) {
+		r.maxWaiters = 1
+		callers := []*caller{r.acquiresAlone(true), r.acquiresAlone(true), r.acquiresWith(permitKey)}
+		requireAllWait(callers)
+		for _, ticket := range r.tickets {
+			ticket.joinResult <- errWaits
+		}
+		synctest.Wait()
+		r.acquiresAlone(true).requireFailed(errMany)
+		r.acquiresWith(permitKey).requireFailed(errMany)
+		for _, c := range callers {
+			c.leaves()
+		}
+		r.acquiresAlone(true).leaves()
 	})
 }

@@ -76,19 +76,6 @@ func (r *rig) replies(may bool) {
 	synctest.Wait()
 }
 
-// idle -> served: one asks for all, and those that come in the next 20 ms join without the server.
-func TestShared_OneAsks_AllJoin(t *testing.T) {
-	t.Parallel()
-	inSharedRig(t, func(r *rig) {
-		r.acquireTogether(5, 1)
-		r.sleeps(freshFor - time.Millisecond)
-		r.acquiresShared().requireHas(1)
-		require.Zero(t, r.questions)
-		require.Equal(t, NoWaiter, r.HandOver(testTime, sharedKey, handOver(7)))
-		r.finishes(sharedKey)
-	})
-}
-
 // After a while one asks whether the hold may be shared further, the others wait for the reply, and all join.
 func TestShared_MayBeSharedFurther_AllJoinTheSameHold(t *testing.T) {
 	t.Parallel()
@@ -213,36 +200,6 @@ func TestShared_TryGetsAHold_WaitersJoin(t *testing.T) {
 		_, ok = r.Queue.JoinShared(t.Context(), sharedKey, r)
 		require.False(t, ok)
 		require.Zero(t, r.questions)
-	})
-}
-
-// A hold that is over is joined by no goroutine: one of them asks for another one.
-func TestShared_HoldIsOver_AnotherOneIsAskedFor(t *testing.T) {
-	t.Parallel()
-	inSharedRig(t, func(r *rig) {
-		for _, c := range r.acquireTogether(2, 1) {
-			require.NoError(t, c.lease.Unlock())
-		}
-		// Its release is under way: it is counted still.
-		r.acquireTogether(2, 2)
-		r.finishes(sharedKey)
-		r.finishes(sharedKey)
-		require.Zero(t, r.questions)
-	})
-}
-
-// A hold that ended before it was shared is joined by no waiter.
-func TestShared_OpenedHoldIsOver_WaitersStay(t *testing.T) {
-	t.Parallel()
-	inSharedRig(t, func(r *rig) {
-		first, waits := r.acquiresShared(), r.acquiresShared()
-		over := leased(1)
-		require.NoError(t, over.Unlock())
-		r.ShareHold(sharedKey, over)
-		synctest.Wait()
-		requireAllWait([]*caller{first, waits})
-		waits.leaves()
-		first.leaves()
 	})
 }
 

@@ -6,26 +6,10 @@ import (
 	"context"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
-
-// Goroutines do not wait for what is not scarce: without a waiter, newcomers ask the server side by side.
-func TestWithoutAWaiterNewcomersAskTheServer(t *testing.T) {
-	t.Parallel()
-	inRig(t, func(r *rig) {
-		one, two := r.acquires(), r.acquires()
-		require.Len(t, r.tickets, 2)
-		require.Equal(t, NoWaiter, r.handsOver(9), "they do not wait yet")
-		for i, c := range []*caller{one, two} {
-			c.requireWaits()
-			r.tickets[i].token = uint64(i + 1)
-			r.tickets[i].joinResult <- nil
-			synctest.Wait()
-			c.requireHas(uint64(i + 1))
-		}
-	})
-}
 
 func TestBehindAWaiterNewcomersHaveNoTicket(t *testing.T) {
 	t.Parallel()
@@ -74,140 +58,6 @@ func TestAGrantedTicketServesTheNextWaiter(t *testing.T) {
 		require.Equal(t, HandedOver, r.handsOver(1))
 		callers[0].requireHas(1)
 		callers[1].requireHas(7)
-	})
-}
-
-// What the server grants goes to the first waiter. If another one asked for it, that one asks again, with a
-// ticket of its own.
-func TestAGrantGoesToTheFirstWaiter(t *testing.T) {
-	t.Parallel()
-	inRig(t, func(r *rig) {
-		callers := r.queued(3)
-		require.Equal(t, HandedOver, r.handsOver(1))
-		r.tickets[0].requireKept(t) // by the last
-		r.tickets[0].grant(2)
-		callers[1].requireHas(2)
-		callers[2].requireWaits()
-		require.Len(t, r.tickets, 2)
-		require.Equal(t, NoWaiter, r.handsOver(9), "a goroutine on its way to the server is passed over")
-		r.joinReturns(errWaits)
-		r.tickets[1].requireKept(t)
-		r.tickets[1].grant(3)
-		callers[2].requireHas(3)
-	})
-}
-
-// requesting -> served: one ticket after the other, and all that is free is acquired.
-func TestOneAfterTheOtherAcquiresAllThatIsFree(t *testing.T) {
-	t.Parallel()
-	inRig(t, func(r *rig) {
-		callers := r.queued(4)
-		r.tickets[0].grant(1)
-		callers[0].requireHas(1)
-		for n := 2; n <= 4; n++ {
-			require.Len(t, r.tickets, n)
-			r.tickets[n-1].token = uint64(n)
-			r.joinReturns(nil)
-		}
-		for i, c := range callers {
-			c.requireHas(uint64(i + 1))
-		}
-	})
-}
-
-// At first several waiters may have tickets; the surplus tickets are left as waiters are served.
-func TestWaitersThatAskedTogetherHaveTicketsOfTheirOwn(t *testing.T) {
-	t.Parallel()
-	inRig(t, func(r *rig) {
-		callers := []*caller{r.acquires(), r.acquires()}
-		for _, ticket := range r.tickets {
-			ticket.joinResult <- errWaits
-			synctest.Wait()
-		}
-		callers = append(callers, r.acquires())
-		require.Len(t, r.tickets, 2)
-		require.Equal(t, HandedOver, r.handsOver(1))
-		callers[0].requireHas(1)
-		r.tickets[0].requireLeft(t, errServed)
-		r.tickets[1].grant(2)
-		callers[1].requireHas(2)
-		require.Len(t, r.tickets, 3, "one asks at all times")
-		r.joinReturns(errWaits)
-		require.Equal(t, HandedOver, r.handsOver(3))
-		callers[2].requireHas(3)
-		r.tickets[2].requireLeft(t, errServed)
-	})
-}
-
-// joined -> gone: without an idle waiter the ticket is left, and what was granted in that instant belongs
-// to the caller.
-func TestAWaiterThatGivesUpLeavesItsTicket(t *testing.T) {
-	t.Parallel()
-	inRig(t, func(r *rig) {
-		callers := r.queued(1)
-		callers[0].cancel()
-		synctest.Wait()
-		callers[0].requireFailed(context.Canceled)
-		r.tickets[0].requireLeft(t, context.Canceled)
-		callers = append(callers, r.acquires())
-		r.joinReturns(errWaits)
-		r.tickets[1].token = 5
-		callers[1].cancel()
-		synctest.Wait()
-		callers[1].requireHas(5)
-	})
-}
-
-// requesting -> gone: if a goroutine gives up on its way to the server, another one asks.
-func TestAnotherAsksIfAWaiterGivesUpOnItsWay(t *testing.T) {
-	t.Parallel()
-	inRig(t, func(r *rig) {
-		callers := r.queued(3)
-		r.tickets[0].grant(1)
-		callers[0].requireHas(1)
-		callers[2].cancel() // it is on its way
-		synctest.Wait()
-		callers[2].requireFailed(context.Canceled)
-		callers[1].requireWaits()
-		require.Len(t, r.tickets, 2)
-		r.joinReturns(errWaits) // to the other, with the same ticket
-		require.Equal(t, HandedOver, r.handsOver(2))
-		callers[1].requireHas(2)
-	})
-}
-
-// joined -> gone, requesting -> gone: the error of one goroutine is not returned to the others.
-func TestAnErrorIsReturnedToTheRequesterAlone(t *testing.T) {
-	t.Parallel()
-	inRig(t, func(r *rig) {
-		callers := r.queued(4)
-		r.tickets[0].granted <- errFalls
-		synctest.Wait()
-		callers[0].requireFailed(errFalls)
-		r.tickets[0].requireLeft(t, errFalls)
-		require.Len(t, r.tickets, 2)
-		r.joinReturns(errFalls)
-		callers[3].requireFailed(errFalls)
-		r.joinReturns(errWaits)
-		requireAllWait(callers[1:3])
-		require.Equal(t, HandedOver, r.handsOver(1))
-		require.Equal(t, HandedOver, r.handsOver(2))
-		callers[1].requireHas(1)
-		callers[2].requireHas(2)
-	})
-}
-
-// P6: if the source refuses tickets, all waiters get the error, one after the other.
-func TestAllWaitersGetTheErrorOfRefusedTickets(t *testing.T) {
-	t.Parallel()
-	inRig(t, func(r *rig) {
-		callers := r.queued(5)
-		r.errs = []error{errFalls, errFalls, errFalls, errFalls}
-		r.tickets[0].granted <- errFalls
-		synctest.Wait()
-		for _, c := range callers {
-			c.requireFailed(errFalls)
-		}
 	})
 }
 
@@ -268,30 +118,6 @@ func TestThereAreAsManyWaitlistsAsKeysInUse(t *testing.T) {
 	})
 }
 
-// P4: a goroutine that gives up in the instant in which it is handed something has it.
-func TestAHandOverToAWaiterThatGivesUpIsKept(t *testing.T) {
-	t.Parallel()
-	for range 50 {
-		inRig(t, func(r *rig) {
-			callers, passed, had := r.queued(3), 0, 0
-			for _, c := range callers {
-				go c.cancel()
-				if r.HandOver(testTime, permitKey, handOver(1)) == HandedOver {
-					passed++
-				}
-				synctest.Wait()
-			}
-			for _, c := range callers {
-				require.True(t, c.over.Load())
-				if c.err == nil {
-					had++
-				}
-			}
-			require.Equal(t, passed, had)
-		})
-	}
-}
-
 // requesting: a waiter that is sent in the instant in which it gives up does not leave before it has read that.
 func TestAWaiterThatWasSentDoesNotLeaveUnread(t *testing.T) {
 	t.Parallel()
@@ -307,17 +133,106 @@ func TestAWaiterThatWasSentDoesNotLeaveUnread(t *testing.T) {
 	require.True(t, (<-s.waiter.events).request)
 }
 
-// A hold that refuses is not handed over, and no waiter loses its ticket for that.
-func TestAHoldThatRefusesIsNotHandedOver(t *testing.T) {
+// With ownKey each goroutine asks for itself.
+var ownKey = ShareKey{Policy: Own, MaxHolds: 1}
+
+// grants lets the newest Join be granted a hold with that key, which the session counts.
+func (r *rig) grants(key ShareKey, token uint64) {
+	r.Helper()
+	r.HoldBegan(key)
+	r.tickets[len(r.tickets)-1].token = token
+	r.joinReturns(nil)
+}
+
+// finishes ends a hold with that key, which the session no longer counts.
+func (r *rig) finishes(key ShareKey) {
+	r.Helper()
+	r.HoldEnded(key)
+	synctest.Wait()
+}
+
+// joined -> gone: what is granted in the instant in which the waiter gives up is its own.
+func TestOwn_GivesUpWhenGranted_HasIt(t *testing.T) {
 	t.Parallel()
 	inRig(t, func(r *rig) {
-		callers := r.queued(2)
-		require.Equal(t, Refused, r.handsOver(0))
-		requireAllWait(callers)
-		require.Equal(t, NoWaiter, r.HandOver(testTime, ShareKey{Permits: 2}, handOver(1)))
-		require.Equal(t, HandedOver, r.handsOver(1))
-		require.Equal(t, HandedOver, r.handsOver(2))
-		callers[0].requireHas(1)
-		callers[1].requireHas(2)
+		callers := []*caller{r.acquiresWith(ownKey), r.acquiresWith(ownKey)}
+		r.joinReturns(errWaits)
+		r.HoldBegan(ownKey)
+		r.tickets[0].token = 7
+		callers[0].cancel()
+		synctest.Wait()
+		callers[0].requireHas(7)
+		callers[1].requireWaits()
+		r.finishes(ownKey)
+		r.grants(ownKey, 8)
+		callers[1].requireHas(8)
+		r.finishes(ownKey)
+	})
+}
+
+// scarce gives the session a hold that a goroutine waited for at the server.
+func (r *rig) scarce() {
+	r.Helper()
+	c := r.acquires()
+	r.joinReturns(errWaits)
+	r.HoldBegan(permitKey)
+	r.tickets[0].grant(1)
+	c.requireHas(1)
+	require.Len(r, r.tickets, 1)
+}
+
+// sleeps lets time pass.
+func (r *rig) sleeps(d time.Duration) {
+	r.Helper()
+	r.ticketsMu.Lock()
+	r.ticketsMu.Unlock() //nolint:staticcheck // what the test read is read
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// later lets a while pass, after which a waiter asks the server.
+func (r *rig) later() {
+	r.Helper()
+	r.sleeps(sendDelay)
+}
+
+// T1: two goroutines hand a hold of what is scarce back and forth, and send nothing.
+func TestScarceHoldIsWaitedForInTheProcess(t *testing.T) {
+	t.Parallel()
+	inRig(t, func(r *rig) {
+		r.scarce()
+		for token := uint64(2); token < 9; token++ {
+			c := r.acquires()
+			require.Equal(t, HandedOver, r.handsOver(token))
+			c.requireHas(token)
+		}
+		require.Len(t, r.tickets, 1, "one asked the server")
+		r.later()
+		require.Len(t, r.tickets, 1, "no goroutine waits")
+		r.HoldEnded(permitKey)
+	})
+}
+
+// What the server grants at once is not scarce: those that come then ask side by side.
+func TestGrantAtOnceEndsScarcity(t *testing.T) {
+	t.Parallel()
+	inRig(t, func(r *rig) {
+		r.scarce()
+		c := r.acquires()
+		r.later()
+		r.HoldBegan(permitKey)
+		r.tickets[1].token = 2
+		r.joinReturns(nil)
+		c.requireHas(2)
+		both := []*caller{r.acquires(), r.acquires()}
+		require.Len(t, r.tickets, 4)
+		for i, c := range both {
+			r.tickets[2+i].token = uint64(3 + i)
+			r.tickets[2+i].joinResult <- nil
+			synctest.Wait()
+			c.requireHas(uint64(3 + i))
+		}
+		r.HoldEnded(permitKey)
+		r.HoldEnded(permitKey)
 	})
 }
