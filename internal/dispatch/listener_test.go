@@ -99,21 +99,6 @@ func TestListenerLearnsOfEveryRenewedSubscription(t *testing.T) {
 	require.Empty(t, s.subscriptions)
 }
 
-// P7: if the session polls, or has ended, a listener receives nothing and costs nothing.
-func TestListenerOfAPollerIsNeverSubscribed(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	poller, closed := newPoller(t, steady(t, server)), newDispatcher(t, steady(t, server), io.Discard)
-	closed.Close()
-	for _, d := range []*dispatch.Dispatcher{poller, closed} {
-		l := d.Listen("sb:a", dispatch.ShardedChannel, newHandlerSpy())
-		require.False(t, locktest.IsClosed(l.Subscribed()))
-		require.Zero(t, d.Running())
-		l.Close()
-	}
-	require.Zero(t, server.CommandStats()["subscribe"].Calls)
-}
-
 // P7: a subscription that is closed while it opens is closed, whichever of the two comes first.
 func TestSubscriptionThatIsClosedBeforeItOpensEnds(t *testing.T) {
 	t.Parallel()

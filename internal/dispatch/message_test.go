@@ -4,7 +4,6 @@ package dispatch_test
 
 import (
 	"io"
-	"slices"
 	"strings"
 	"testing"
 
@@ -35,28 +34,6 @@ func TestMessageWakesTheWaitersOfItsChannel(t *testing.T) {
 	require.False(t, locktest.IsClosed(first.C))
 	require.Equal(t, int64(2), server.CommandStats()["subscribe"].Calls, "one a channel")
 }
-
-// P6: a release between a try and the subscription is not lost, though its message is: the confirmation of
-// the subscription wakes the waiter, long before a poll would.
-func TestReleaseBeforeTheSubscriptionIsNotLost(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	proxy := redistest.NewProxy(t, server.Addr())
-	a := targetOf(t, "a")
-	hold(t, server, a)
-	proxy.SetMatch(redistest.Commands("SUBSCRIBE"))
-	proxy.OnRequest(func(int, []string) {
-		_, _ = server.Do("DEL", a.Key)
-		_, _ = server.Do("PUBLISH", a.Channel, "1") // no session receives it
-	})
-	d := newDispatcher(t, steady(t, proxy), io.Discard)
-	w := d.Wait(a)
-	redistest.Receive(t, "a wake-up", w.C)
-	require.Equal(t, 1, proxy.Requests())
-	require.False(t, slices.ContainsFunc(proxy.Log(), isScript), "woken by a poll")
-}
-
-func isScript(command string) bool { return command == "EVAL" || command == "EVALSHA" }
 
 // P6: after a break the subscription is made anew, and all waiters poll again: no waiter received the
 // releases meanwhile.

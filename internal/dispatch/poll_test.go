@@ -21,19 +21,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// P6: if no poll can find out, the waiter is woken instead, and tries.
-func TestLockThatCannotBePolledIsTried(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	d := newDispatcher(t, steady(t, server), io.Discard)
-	a := targetOf(t, "a")
-	a.Poll = nil
-	w := subscribed(t, d, a)
-	w.FoundHeld(0)
-	redistest.Receive(t, "the wake-up", w.C)
-	require.Zero(t, server.CommandStats()["evalsha"].Calls)
-}
-
 // P6: each poll of a batch has the reply for its own lock.
 func TestBatchedPollsHaveTheirOwnReplies(t *testing.T) {
 	t.Parallel()

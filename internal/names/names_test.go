@@ -3,12 +3,17 @@
 package names_test
 
 import (
+	"fmt"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
 // P9: an operator who knows the name finds the key: printf order/42 | sha256sum | cut -c1-40.
@@ -194,4 +199,79 @@ func FuzzTwoNamesHaveTwoKeys(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b string) {
 		require.Equal(t, a == b, names.Encode(a) == names.Encode(b))
 	})
+}
+
+// P9: the keys of a semaphore belong to no lock, whatever its name, and are in the semaphore's slot.
+func TestPermitKeysAreNotSharedWithLocks(t *testing.T) {
+	t.Parallel()
+	seen := make(map[string]string)
+	for _, name := range []string{
+		"a", "a:permits", "a:permits:queue", "a}:permits", "{a}", "a{", "a:lock", "a:queue", ":permits", "permits:heartbeats",
+	} {
+		set, err := names.Native(names.NamingOptions{Prefix: names.DefaultPrefix}, name)
+		require.NoError(t, err)
+		for _, key := range []string{
+			set.Holder, set.Unlocked, set.QueueKey(), set.HeartbeatsKey(), set.Writers(), set.Readers(), set.RWHeartbeats(), set.Grants(), set.Permits(), set.PermitsQueue(), set.PermitsHeartbeats(),
+		} {
+			require.Empty(t, seen[key], "%s is also a key of %s", key, name)
+			seen[key] = name
+			require.Contains(t, key, "{"+names.Encode(name)+"}:")
+		}
+	}
+	set, err := names.Native(names.NamingOptions{Prefix: names.DefaultPrefix}, "a")
+	require.NoError(t, err)
+	require.Equal(t, "sb:{a}:permits", set.Permits())
+	require.Equal(t, "sb:{a}:permits:queue", set.PermitsQueue())
+	require.Equal(t, "sb:{a}:permits:heartbeats", set.PermitsHeartbeats())
+}
+
+// P9: a slot is what the server and the client take for it.
+func TestSlotIsThatOfTheServerAndTheClient(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.WithArgs("--cluster-enabled", "yes"))
+	client := server.Client(t, func(o *rueidis.ClientOption) { o.ForceSingleClient = true })
+	keys := []string{"", "a", "123456789", "{}", "{}a", "a{b}c", "a{b}{c}", "{{a}}", "{a", "a}", "a{}b{c}", "ä\x00\xff"}
+	for i := range 100 {
+		keys = append(keys, fmt.Sprintf("sb:{order/%d}:lock", i))
+	}
+	for _, key := range keys {
+		require.EqualValues(t, server.MustDo(t, "CLUSTER", "KEYSLOT", key), names.Slot(key), "%q", key)
+		command := client.B().Get().Key(key).Build()
+		require.Equal(t, command.Slot()%names.Slots, names.Slot(key), "%q", key)
+	}
+}
+
+// P9: whatever was asked before, a name has the keys that it has without a Cache. Some names are what others are encoded as, or
+// hashed to, and there are more than the Cache has slots.
+func TestCachedKeysAreThoseOfTheName(t *testing.T) {
+	t.Parallel()
+	all := []string{"a", "{a}", "%7Ba%7D", "a}:lock", "%", "%25", "%2525", "", names.Hash("a"), "größer", "\xff", strings.Repeat("x", names.MaxBytes+1)}
+	for i := range 2000 {
+		all = append(all, strconv.Itoa(i))
+	}
+	options := []names.NamingOptions{{Prefix: "sb:"}, {Prefix: ""}, {Prefix: "sb:", Hashed: true}}
+	c := names.NewCache()
+	var running sync.WaitGroup
+	for range 4 {
+		running.Go(func() {
+			for _, name := range all {
+				for range 2 {
+					for _, in := range options {
+						want, wantErr := names.Native(in, name)
+						set, err := c.Native(in, name)
+						if set != want || (err == nil) != (wantErr == nil) {
+							t.Errorf("%q: %v, %v", name, set, err)
+						}
+					}
+				}
+			}
+		})
+	}
+	running.Wait()
+}
+
+// P7: the keys of a name that was asked before take no memory.
+func TestCachedKeys_NoAllocation(t *testing.T) {
+	c, in := names.NewCache(), names.NamingOptions{Prefix: names.DefaultPrefix}
+	require.Zero(t, testing.AllocsPerRun(100, func() { _, _ = c.Native(in, "order/42") }))
 }

@@ -36,41 +36,6 @@ func (s registrySpy) LocalHolds(key string, _ bool) (all []session.LocalHold) {
 	return all
 }
 
-// hold registers holds until the test ends.
-func hold(t *testing.T, s *session.Session, holds registrySpy) {
-	t.Helper()
-	session.RegistryOf(s, "held", func() registrySpy { return holds })
-	for range holds {
-		require.NoError(t, s.Begin())
-		t.Cleanup(s.End)
-	}
-}
-
-// P2: when the session starts to listen, it asks for holds that were forced before; from then on it asks for
-// the key that a message names.
-func TestSessionAsksForHoldsForcedBeforeItListened(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s := newSession(t, server)
-	a, b := make(holdSpy, 8), make(holdSpy, 8)
-	hold(t, s, registrySpy{"a": a, "b": b})
-	redistest.Receive(t, "the question about a", a)
-	redistest.Receive(t, "the question about b", b)
-	channel := names.Session(names.DefaultPrefix, s.ID())
-	server.MustDo(t, "PUBLISH", channel, "nobody's")
-	server.MustDo(t, "PUBLISH", channel, "b")
-	redistest.Receive(t, "the question about b", b)
-	require.Empty(t, a)
-
-	// After a break the renewals find out: a hundred thousand holds would all ask at once.
-	server.MustDo(t, "CLIENT", "KILL", "TYPE", "pubsub")
-	redistest.Await(t, "it listens again", func() bool { return locktest.Listeners(t, server, channel) == 1 })
-	server.MustDo(t, "PUBLISH", channel, "a")
-	redistest.Receive(t, "the question about a", a)
-	require.Empty(t, a)
-	require.Empty(t, b)
-}
-
 // aliasedRegistry is a registry whose holds do not contain the id of the session.
 type aliasedRegistry struct{ registrySpy }
 

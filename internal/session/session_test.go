@@ -4,6 +4,7 @@ package session_test
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -12,7 +13,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 // P5: an id is never used twice: not by another session, nor for another attempt.
@@ -32,18 +37,6 @@ func TestHoldIDsAreUniqueAndNameTheirSession(t *testing.T) {
 			seen[id] = true
 		}
 	}
-}
-
-// P5: two restores of one snapshot share the number of the attempt, but no id.
-func TestHoldIDsDifferInMoreThanTheirNumber(t *testing.T) {
-	t.Parallel()
-	s := newSession(t, redistest.Start(t))
-	tails := make(map[string]bool)
-	for range 100 {
-		// The session's 22 characters and the number's 8 are followed by the random ones.
-		tails[s.NewHold()[30:]] = true
-	}
-	require.Len(t, tails, 100)
 }
 
 // P4: a call that creates state may take effect for as long as its lease, and 3 s at most.
@@ -90,5 +83,65 @@ func TestPatienceIsNeverReusedAfterItsEnd(t *testing.T) {
 		p := s.Patient(time.Hour)
 		require.NoError(t, p.Err())
 		p.End()
+	}
+}
+
+// P9: the key of a read-write lock is a sorted set. A force of another kind leaves it alone.
+func TestHolderIsTheOneThatExpiresLast(t *testing.T) {
+	t.Parallel()
+	const key, floor = "sb:{a}:lock", int64(1_795_246_514_376_753)
+	server := redistest.Start(t)
+	s := newSession(t, server)
+	id, ends := strings.Repeat("x", 22), time.Now().Add(time.Minute).Truncate(time.Millisecond)
+	server.MustDo(t, "ZADD", key, -floor, "sb1w", 0, "phase",
+		ends.Add(-time.Second).UnixMicro(), strings.Repeat("v", 41)+"b:1", ends.UnixMicro(), id+strings.Repeat("y", 19)+"a:1")
+	h, err := s.Holder(t.Context(), layout.Native(), key)
+	require.NoError(t, err)
+	require.Equal(t, "rwlock", h.Kind)
+	require.Equal(t, "a:1", h.Label)
+	require.Equal(t, id, h.Session)
+	require.Equal(t, time.UnixMicro(floor), h.Since)
+	require.Equal(t, ends.UnixMilli(), h.Until.UnixMilli())
+
+	before := server.MustDo(t, "DUMP", key)
+	err = s.Force(t.Context(), session.ForceRequest{Layout: layout.Native(), Key: key, CompatibleKinds: "rf", Call: func(string, string) wire.Call {
+		require.Fail(t, "it is not the kind that was asked for")
+		return wire.Call{}
+	}})
+	require.ErrorIs(t, err, errs.ErrWrongKind)
+	require.ErrorContains(t, err, "(rwlock)")
+	require.Equal(t, before, server.MustDo(t, "DUMP", key))
+
+	server.MustDo(t, "ZREMRANGEBYSCORE", key, 3, "+inf")
+	_, err = s.Holder(t.Context(), layout.Native(), key)
+	require.ErrorIs(t, err, errs.ErrNotHeld)
+}
+
+func TestPositionsAreOrderedBySlotAndKey(t *testing.T) {
+	t.Parallel()
+	want := []session.Place{
+		{Slot: 1, Key: "b", Kind: "fair"}, {Slot: 1, Key: "b", Kind: "reentrant"}, {Slot: 1, Key: "c"}, {Slot: 2, Key: "a"},
+	}
+	got := slices.Clone(want)
+	slices.Reverse(got)
+	slices.SortFunc(got, session.Compare)
+	require.Equal(t, want, got)
+}
+
+func TestPositionsOfBothSidesAreTheSameLock(t *testing.T) {
+	t.Parallel()
+	s := new(session.Session)
+	one := session.Place{Session: s, Key: "a", Kind: "rwlock"}
+	for name, c := range map[string]struct {
+		other session.Place
+		want  bool
+	}{
+		"the same":        {one, true},
+		"another access":  {session.Place{Session: s, Key: "a", Kind: "rwlock", Access: session.SharedAccess}, true},
+		"another key":     {session.Place{Session: s, Key: "b", Kind: "rwlock"}, false},
+		"another kind":    {session.Place{Session: s, Key: "a", Kind: "fair"}, false},
+		"another session": {session.Place{Session: new(session.Session), Key: "a", Kind: "rwlock"}, false},
+	} {
+		require.Equal(t, c.want, session.Same(one, c.other), name)
 	}
 }

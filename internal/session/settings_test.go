@@ -4,7 +4,6 @@ package session_test
 
 import (
 	"errors"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/session"
 )
 
@@ -40,53 +39,6 @@ func TestWaitForReplicasIsShorterThanTheLease(t *testing.T) {
 		l.Fail(first)
 		require.Equal(t, first, l.Check(session.Reentrant))
 	}
-}
-
-func TestLabelIsShortAndPrintable(t *testing.T) {
-	t.Parallel()
-	for _, good := range []string{"", "web-1:42", "Zürich, 2. Stock", strings.Repeat("x", 64), strings.Repeat("é", 32)} {
-		require.NoError(t, session.CheckLabel(good), "%q", good)
-	}
-	for bad, why := range map[string]string{
-		strings.Repeat("x", 65): "65 bytes, and 64 are allowed", strings.Repeat("é", 32) + "x": "65 bytes",
-		"\xff": "not UTF-8", "a\xc3": "not UTF-8",
-		"a\nb": "control character", "\x00": "control character", "\x1b[31m": "control character", "\u0085": "control character",
-	} {
-		err := session.CheckLabel(bad)
-		require.ErrorIs(t, err, errs.ErrBadOption, "%q", bad)
-		require.ErrorContains(t, err, why)
-	}
-}
-
-func TestDefaultsAreThoseOfTheDocumentation(t *testing.T) {
-	t.Parallel()
-	s := session.Defaults()
-	require.Equal(t, "sb:", s.Prefix)
-	require.NoError(t, names.CheckPrefix(s.Prefix))
-	require.NoError(t, s.Err)
-	require.False(t, s.Polling)
-	require.Equal(t, session.LockSettings{
-		LeaseTerms: session.LeaseTerms{Lease: 30 * time.Second, FirstLease: 3 * time.Second}, Floor: time.Minute,
-		KindSettings: session.KindSettings{Linger: 5 * time.Minute},
-		Election:     session.ElectionSettings{StepDown: session.Unset}, Shards: session.ShardsSettings{RebalanceDelay: session.Unset},
-	}, s.Lock)
-	require.NoError(t, session.CheckFloor(s.Lock.Floor))
-	require.NoError(t, session.CheckDuration("the default", s.Lock.Lease))
-	host, err := os.Hostname()
-	require.NoError(t, err)
-	require.Equal(t, session.ProcessLabel(host, os.Getpid()), s.Label)
-	require.NoError(t, session.CheckLabel(s.Label))
-	require.Nil(t, s.Logger, "nothing is logged")
-	require.Zero(t, s.CloseGrace)
-}
-
-func TestFirstBadOptionIsKept(t *testing.T) {
-	t.Parallel()
-	first, second := errors.New("first"), errors.New("second")
-	var l session.LockSettings
-	l.Fail(first)
-	l.Fail(second)
-	require.Equal(t, first, l.Err)
 }
 
 func TestFirstLifeIsAtMostTheGreatestHold(t *testing.T) {
@@ -135,4 +87,51 @@ func TestLabelsOfProcessesDiffer(t *testing.T) {
 	require.Equal(t, "api-7d9c5b8f6d-x2kq1:1", session.ProcessLabel("api-7d9c5b8f6d-x2kq1", 1))
 	require.Equal(t, ":1", session.ProcessLabel("a\x00b", 1))
 	require.NoError(t, session.CheckLabel(session.ProcessLabel(strings.Repeat("\xc3\xa9", 100), 1)), "cut within a letter")
+}
+
+// Two options that contradict each other are an error that names both. A default that a lock replaces is no error.
+func TestOptionsThatContradictEachOtherAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, pair := range [][2]session.OptionID{
+		{session.RenewedLease, session.FixedLease},
+		{session.MaxHold, session.FixedLease},
+		{session.KeepWarm, session.FixedLease},
+		{session.KeepWarm, session.MaxHold},
+	} {
+		requireContradiction(t, func(l *session.LockSettings) { l.Give(pair[0]) }, func(l *session.LockSettings) { l.Give(pair[1]) })
+	}
+	give := func(in *layout.Layout) func(*session.LockSettings) {
+		return func(l *session.LockSettings) { l.GiveLayout(in) }
+	}
+	one := &layout.Layout{Name: "one", Lock: new(layout.Exclusive)}
+	other := &layout.Layout{Name: "other", Lock: new(layout.Exclusive)}
+	requireContradiction(t, give(one), give(other))
+	requireContradiction(t, give(one), give(layout.Native()))
+}
+
+// requireContradiction fails the test unless one behind other is an error, and other is valid in place of a default.
+func requireContradiction(t *testing.T, one, other func(*session.LockSettings)) {
+	t.Helper()
+	l := session.Defaults().Lock
+	one(&l)
+	l.StartFor(session.Reentrant) // what is given so far is a default
+	other(&l)
+	require.NoError(t, l.Check(session.Reentrant))
+	one(&l)
+	require.ErrorIs(t, l.Check(session.Reentrant), errs.ErrBadOption)
+	require.ErrorContains(t, l.Check(session.Reentrant), "contradict each other")
+}
+
+// The library's own layout cancels one of others, which may come again.
+func TestNativeLayoutCancelsAnother(t *testing.T) {
+	t.Parallel()
+	other := &layout.Layout{Name: "other", Lock: new(layout.Exclusive)}
+	l := session.Defaults().Lock
+	l.GiveLayout(other)
+	l.GiveLayout(other)
+	require.NoError(t, l.Check(session.Reentrant))
+	require.ErrorContains(t, l.Check(session.Fair), "WithLayout(other) is not an option of fair: these have it: reentrant")
+	l.GiveLayout(layout.Native())
+	require.NoError(t, l.Check(session.Fair))
+	require.Same(t, layout.Native(), l.Layout)
 }

@@ -9,9 +9,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // P10: after any refusal: a hold that cannot be released now may be released later.
@@ -46,24 +51,6 @@ func TestUndoIsGivenUpWhenTheKeyExpires(t *testing.T) {
 	require.Equal(t, int64(1), over.Load())
 }
 
-// P4: a reply may say that it is worth continuing for longer.
-func TestReplyMayExtendAnUndo(t *testing.T) {
-	t.Parallel()
-	un := newUndoer(t, redistest.Start(t))
-	var replies atomic.Int64
-	undo := countingUndo(&replies, 0)
-	undo.OnReply = func(wire.Reply) time.Duration {
-		if replies.Add(1) == 3 {
-			return 0
-		}
-		undo.Until = clock.Now().Add(time.Hour)
-		return time.Millisecond
-	}
-	un.Start(undo)
-	redistest.Await(t, "the end of the undo", func() bool { return un.Pending() == 0 })
-	require.Equal(t, int64(3), replies.Load())
-}
-
 // P4: Close waits until every undo is done.
 func TestCloseWaitsForUndos(t *testing.T) {
 	t.Parallel()
@@ -75,4 +62,29 @@ func TestCloseWaitsForUndos(t *testing.T) {
 	un.Close(t.Context())
 	require.Zero(t, un.Pending())
 	require.Equal(t, int64(300), replies.Load())
+}
+
+// newUndoer returns an Undoer at a server, or at a proxy before one. It is closed when the test ends.
+func newUndoer(tb testing.TB, at redistest.Dialer) *session.Undoer {
+	tb.Helper()
+	t := timers.New()
+	un := session.NewUndoer(wire.NewRunner(at.Client(tb, signalbox.Tune)), t)
+	tb.Cleanup(func() {
+		un.Close(locktest.Ended())
+		un.Stop()
+		t.Close()
+	})
+	return un
+}
+
+// countingUndo returns an undo that asks the server for its time, and counts the replies.
+func countingUndo(replies *atomic.Int64, until time.Duration) *session.Undo {
+	return &session.Undo{
+		Call:  wire.Call{Script: scripts.SessionHello, Keys: []string{"sb:{a}:lock"}},
+		Until: clock.Now().Add(until),
+		OnReply: func(wire.Reply) time.Duration {
+			replies.Add(1)
+			return 0
+		},
+	}
 }

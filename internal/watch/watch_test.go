@@ -3,6 +3,7 @@
 package watch_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -45,24 +46,6 @@ func TestObserversOfANameShareASubscriptionAndPolls(t *testing.T) {
 	later.subject.Leave()
 }
 
-// The polls of a name are numbered, and a poll follows each reply.
-func TestPollsOfANameAreNumbered(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	r := newRegistry(t, server.Client(t, locktest.Steady))
-	w := r.join(t, "a")
-	defer w.subject.Leave()
-	seen := make(map[uint64]bool)
-	for len(seen) < 3 {
-		number := redistest.Receive(t, "a reply", w.replies).poll.Number // the reply to a poll after the subscription may overtake the first one
-		require.NotContains(t, seen, number)
-		seen[number] = true
-	}
-	next := r.nextPoll(w)
-	put(t, server, "a", "x")
-	require.GreaterOrEqual(t, w.until(t, "x").poll.Number, next)
-}
-
 func TestMessageReachesTheWatched(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -97,41 +80,6 @@ func TestWatchedWithoutCallsIsNotPolled(t *testing.T) {
 	put(t, server, "a", "x")
 	server.MustDo(t, "PUBLISH", channel, "")
 	require.Equal(t, number, w.until(t, "x").poll.Number)
-}
-
-// A reply may ask for another poll at once: many come in the time of two.
-func TestReplyAsksForAPollAtOnce(t *testing.T) {
-	t.Parallel()
-	r := newRegistry(t, redistest.Start(t).Client(t, locktest.Steady))
-	w, beside := r.join(t, "a"), r.join(t, "b")
-	defer w.subject.Leave()
-	defer beside.subject.Leave()
-	first, turns := r.nextPoll(w), r.nextPoll(beside)
-	for r.nextPoll(w) < first+20 {
-		r.locked(func() { w.again = true })
-		redistest.Receive(t, "a reply", w.replies)
-	}
-	require.Less(t, r.nextPoll(beside)-turns, uint64(10))
-}
-
-// A confirmed subscription polls, and so does a lost one, also if no poll is due.
-func TestSubscriptionPollsWhenItBeginsAndEnds(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	server.MustDo(t, "ACL", "SETUSER", "limited", "on", ">secret", "~*", "&*", "+@all")
-	r := newRegistry(t, locktest.ClientAs(t, server, "limited", "secret"))
-	w := r.joinWithoutPoll(t, "a")
-	defer w.subject.Leave()
-	w.until(t, "")
-	r.locked(func() { w.silent = true })
-	other := r.joinWithoutPoll(t, "b")
-	defer other.subject.Leave()
-	turns := r.nextPoll(other) + 2
-	redistest.Await(t, "polls of another name", func() bool { return r.nextPoll(other) > turns }) // and of this one no more
-	r.locked(func() { w.silent = false })
-	number := r.nextPoll(w)
-	server.MustDo(t, "ACL", "SETUSER", "limited", "resetchannels") // ends the subscription
-	redistest.Await(t, "a poll", func() bool { return r.nextPoll(w) > number })
 }
 
 // A poll that is due twice is sent once. Nothing reaches a Watched whose observers have left.
@@ -268,4 +216,46 @@ func TestPipelinesHaveAtMost200Calls(t *testing.T) {
 	}
 	require.Equal(t, []int{200, 200, 1}, watch.Pipelines(append(slices.Repeat([]int{2}, 200), 1)...))
 	require.Equal(t, []int{1, 500, 2}, watch.Pipelines(1, 500, 2), "a poll of more calls goes alone")
+}
+
+// shown returns what an observer is shown first, or the error that ends its observation.
+func shown(t *testing.T, r *registry, l *watch.Latest[string], from uint64) (value string, err error) {
+	t.Helper()
+	w := r.joinWithoutPoll(t, "shown")
+	defer w.subject.Leave()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	err = l.Observe(ended, &w.subject, from, func(v string, _ error) bool {
+		value = v
+		return false
+	})
+	return value, err
+}
+
+// The replies to two polls may come in any order, and one may come after the end.
+func TestOnlyALaterPollChangesWhatIsShown(t *testing.T) {
+	t.Parallel()
+	r := newRegistry(t, redistest.Start(t).Client(t, locktest.Steady))
+	l := watch.NewLatest[string](0)
+	_, err := shown(t, r, &l, 1)
+	require.ErrorIs(t, err, context.Canceled, "nothing is known")
+
+	r.locked(func() {
+		l.ShowLocked(watch.Poll{Number: 2}, "second", nil)
+		l.ShowLocked(watch.Poll{Number: 1}, "first", nil)
+		l.FailLocked(watch.Poll{Number: 1}, watch.Failure{Err: errs.ErrNoReply})
+	})
+	value, err := shown(t, r, &l, 1)
+	require.NoError(t, err)
+	require.Equal(t, "second", value)
+	_, err = shown(t, r, &l, 3)
+	require.ErrorIs(t, err, context.Canceled, "older than the observer")
+
+	r.locked(func() {
+		l.CloseLocked(errs.ErrClosed)
+		l.ShowLocked(watch.Poll{Number: 3}, "third", nil)
+		require.True(t, l.IsFinalLocked())
+	})
+	_, err = shown(t, r, &l, 1)
+	require.ErrorIs(t, err, errs.ErrClosed, "a poll was under way when the session closed")
 }

@@ -3,10 +3,13 @@
 package wire
 
 import (
+	"context"
 	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // The keys of a large batch do not replace those of calls for one lock.
@@ -21,4 +24,18 @@ func TestBatchesDoNotReplaceRememberedKeys(t *testing.T) {
 	}
 	r.remember(batch)
 	require.True(t, r.hasAll(lock))
+}
+
+// A call waits for the text of another call no longer than its own context lasts, and was not
+// executed then.
+func TestCallThatWaitsForATextEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	var r Runner
+	own, _ := r.inFlight.next(scripts.SessionHello.SHA1, nil)
+	require.NotNil(t, own, "the first sends its text")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	result := r.sendText(ctx, Call{Script: scripts.SessionHello, Keys: []string{"key"}})
+	require.ErrorIs(t, result.Error(), context.Canceled)
+	require.Equal(t, Final, Judge(result.Error()))
 }

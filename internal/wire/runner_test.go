@@ -4,6 +4,9 @@ package wire_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,6 +15,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -148,4 +152,164 @@ func requireCancellable(t *testing.T, run func(ctx context.Context) error) {
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, wire.Unknown, wire.Judge(err))
 	require.Less(t, time.Since(began), redistest.Patience, "only the client's own limit ended it")
+}
+
+// sendHellos runs n scripts at once, each for a key of its own.
+func sendHellos(t *testing.T, r *wire.Runner, n int) *sync.WaitGroup {
+	t.Helper()
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			reply, err := r.Run(t.Context(), hello(fmt.Sprint("key", i)))
+			if err != nil || reply.Int(0) != 1 {
+				t.Errorf("%v, %v", reply.Int(0), err)
+			}
+		})
+	}
+	return &all
+}
+
+// All calls arrive before the first text does, and the server refuses every one of them.
+func TestCallsThatAreRefusedTogetherSendOneText(t *testing.T) {
+	t.Parallel()
+	const calls = 200
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	r := runner(t, proxy)
+	_, err := r.Run(t.Context(), force("key")) // connects
+	require.NoError(t, err)
+	proxy.ResetCount()
+	for range 2 { // the second time after the server has forgotten the script
+		sent := server.SentBy(func() {
+			server.Freeze()
+			all := sendHellos(t, r, calls)
+			redistest.Await(t, "the calls", func() bool { return proxy.Requests() == calls })
+			server.Thaw()
+			all.Wait()
+		})
+		require.Equal(t, int64(1), sent["eval"])
+		server.MustDo(t, "SCRIPT", "FLUSH")
+		proxy.ResetCount()
+	}
+}
+
+// movingClient is a client that gives its connection up while the first scripts are under way, as one does that
+// follows sentinels.
+type movingClient struct {
+	rueidis.Client
+
+	moved bool
+}
+
+// Do implements rueidis.Client.
+func (m *movingClient) Do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
+	if !m.moved {
+		m.moved = true
+		return rueidis.NewErrorResult(rueidis.ErrClosing)
+	}
+	return m.Client.Do(ctx, command)
+}
+
+// DoMulti implements rueidis.Client.
+func (m *movingClient) DoMulti(ctx context.Context, commands ...rueidis.Completed) []rueidis.RedisResult {
+	results := m.Client.DoMulti(ctx, commands...)
+	if !m.moved {
+		m.moved = true
+		for i := range results[1:] {
+			results[i+1] = rueidis.NewErrorResult(rueidis.ErrClosing)
+		}
+	}
+	return results
+}
+
+// P10: the client says that it is closed of connections that it leaves as well. What was under way there has
+// no known outcome, and the next call finds another server.
+func TestCallOnAClosedConnectionIsUnknown(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	for name, run := range map[string]func(*wire.Runner) error{
+		"One": func(r *wire.Runner) error {
+			_, err := r.Run(t.Context(), hello("key"))
+			return err
+		},
+		"Many": func(r *wire.Runner) error {
+			outcomes := r.RunMany(t.Context(), []wire.Call{hello("key"), hello("key"), hello("key")})
+			return errors.Join(outcomes[1].Err, outcomes[2].Err)
+		},
+	} {
+		client := server.Client(t, signalbox.Tune)
+		r := wire.NewRunner(&movingClient{Client: client})
+		err := run(r)
+		require.Error(t, err, name)
+		require.NotErrorIs(t, err, errs.ErrClosed, name)
+		require.Equal(t, wire.Unknown, wire.Judge(err), name)
+		require.NoError(t, run(r), name)
+
+		client.Close()
+		require.ErrorIs(t, run(r), errs.ErrClosed, name)
+		require.Equal(t, wire.Final, wire.Judge(run(r)), name)
+	}
+}
+
+// The scripts are sent by their texts the first time, by their digests after that, and by their texts if the server has
+// forgotten them. WAIT follows them each time.
+func TestScriptAndWaitAreOneRoundTrip(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	proxy.SetMatch(redistest.Commands("EVAL", "EVALSHA", "WAIT"))
+	r := runner(t, proxy)
+	for round, sent := range [][]string{
+		{"EVAL", "EVAL", "WAIT"},
+		{"EVALSHA", "EVALSHA", "WAIT"},
+		{"EVALSHA", "EVALSHA", "WAIT"},
+		{"EVALSHA", "EVALSHA", "WAIT", "EVAL", "EVAL", "WAIT"},
+	} {
+		if round == 3 {
+			server.MustDo(t, "SCRIPT", "FLUSH")
+		}
+		var words []string
+		proxy.OnRequest(func(_ int, req []string) { words = append(words, req[0]) })
+		script, replicated := r.RunReplicated(t.Context(), hello("key"), 0, time.Second)
+		require.NoError(t, script.Err)
+		require.Equal(t, int64(1), script.Reply.Int(0))
+		require.NoError(t, replicated.Err)
+		require.Zero(t, replicated.Reply.Int(0))
+		require.Equal(t, sent, words, "round %d", round)
+	}
+}
+
+// P1: a replica that lacks a hold is not counted, even if another connection wrote the hold and the script writes nothing.
+// Without the write between the script and WAIT, Redis 8.0 and Valkey 8.0 count it; Redis 7.0 does not.
+func TestAReplicaThatLacksAnEarlierWriteIsNotCounted(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	locktest.StartReplica(t, server).Freeze()
+	const hold, holder, outcome = "sb1l1780000000000000aaaaaaaaaaaaaaaaaaaaaa1000000000000000000t-host:42", "sb:{a}:lock", "sb:{a}:once"
+	server.MustDo(t, "SET", holder, hold, "PX", time.Hour.Milliseconds())
+	server.MustDo(t, "SET", outcome, "sb1o1780000000000000x", "PX", time.Hour.Milliseconds())
+	for name, call := range map[string]wire.Call{
+		"Renew": {Script: scripts.HolderRenew, Keys: []string{holder}, Args: []string{hold[20:62], "1000"}},
+		"Store": {Script: scripts.OnceStore, Keys: []string{outcome, holder}, Args: []string{"1780000000000000", "1000", "x", "PUBLISH", "c"}},
+	} {
+		r := runner(t, server)
+		for range 2 { // by text, by digest
+			script, replicated := r.RunReplicated(t.Context(), call, 1, time.Millisecond)
+			require.NoError(t, script.Err, name)
+			require.Equal(t, wire.Done, script.Reply.Code(), name)
+			require.NoError(t, replicated.Err, name)
+			require.Zero(t, replicated.Reply.Int(0), name)
+		}
+	}
+}
+
+// P1: if the key is gone, WAIT has no write to count, and a replica that has all of the server is not counted.
+func TestNoReplicaCountsForAMissingKey(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	locktest.StartReplica(t, server)
+	script, replicated := runner(t, server).RunReplicated(t.Context(), hello("key"), 1, redistest.Patience)
+	require.NoError(t, script.Err)
+	require.NoError(t, replicated.Err)
+	require.Zero(t, replicated.Reply.Int(0))
 }
