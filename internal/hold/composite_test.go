@@ -3,7 +3,6 @@
 package hold
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -37,25 +36,6 @@ func beginComposite(tb testing.TB) *composite {
 	return w
 }
 
-func TestCompositeEndsWithItsFirstPart(t *testing.T) {
-	t.Parallel()
-	for i := range 2 {
-		w := beginComposite(t)
-		require.NoError(t, w.lease.Err())
-		require.Equal(t, lastToken, w.lease.Token())
-		done, cause := w.lease.Done(), errors.New("a cause")
-		require.False(t, isClosed(done))
-		w.parts[i].Term.Break(cause, true)
-		require.True(t, isClosed(done))
-		require.ErrorIs(t, w.lease.Err(), cause)
-		require.ErrorIs(t, w.lease.Unlock(), cause)
-		released, lost := w.owner.counts()
-		require.Zero(t, released)
-		require.Equal(t, 1, lost)
-		require.NoError(t, w.parts[1-i].owner.released)
-	}
-}
-
 // P2: the clock check reaches the parts, though no timer has reported yet that one is over.
 func TestCompositeChecksTheClocksOfItsParts(t *testing.T) {
 	t.Parallel()
@@ -65,22 +45,6 @@ func TestCompositeChecksTheClocksOfItsParts(t *testing.T) {
 	require.ErrorIs(t, w.lease.Err(), errs.ErrLost)
 	_, lost := w.owner.counts()
 	require.Equal(t, 1, lost)
-}
-
-func TestCompositeLeavesItsPartsToItsOwner(t *testing.T) {
-	t.Parallel()
-	w := beginComposite(t)
-	bound := w.lease.Bind(t.Context())
-	w.owner.onEnd(func() { require.Error(t, bound.Err(), "what is bound ends first") })
-	require.NoError(t, w.lease.Unlock())
-	require.ErrorIs(t, w.lease.Unlock(), errs.ErrNotHeld)
-	released, lost := w.owner.counts()
-	require.Equal(t, 1, released)
-	require.Zero(t, lost)
-	for _, part := range w.parts {
-		released, lost = part.owner.counts()
-		require.Zero(t, released+lost)
-	}
 }
 
 func TestContextCarriesThePartsOfAHold(t *testing.T) {

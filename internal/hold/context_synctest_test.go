@@ -7,7 +7,6 @@ import (
 	"errors"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"weak"
@@ -169,27 +168,6 @@ func TestKeptContextKeepsNoOtherParents(t *testing.T) {
 	})
 }
 
-// A parent that is bound by many goroutines at once has one bond.
-func TestBondIsMadeOnce(t *testing.T) {
-	t.Parallel()
-	for range 100 {
-		b, l := begin(t, "key")
-		parent, cancel := context.WithCancel(t.Context())
-		var all sync.WaitGroup
-		var bound [4]context.Context
-		for i := range bound {
-			all.Go(func() { bound[i] = l.Bind(parent) })
-		}
-		all.Wait()
-		require.Equal(t, 1, b.watchers())
-		for _, ctx := range bound {
-			require.Equal(t, bound[0].Done(), ctx.Done())
-			require.NoError(t, ctx.Err())
-		}
-		cancel()
-	}
-}
-
 func TestEndedContextIsForgotten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -241,53 +219,4 @@ func contextGoroutines() int {
 	synctest.Wait()
 	stacks := make([]byte, 1<<20)
 	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "created by context.(*cancelCtx).propagateCancel")
-}
-
-func TestContextCarriesTheLeasesItEntered(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		_, a := begin(t, "a")
-		_, b := begin(t, "b")
-		ctx := b.Enter(context.WithValue(a.Enter(t.Context()), key{}, 1))
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		ctx = again(t, a).Bind(ctx)
-		for name, want := range map[string]Lease{"a": a, "b": b} {
-			got, carried := Carried(ctx, &testScope, name)
-			require.True(t, carried)
-			require.Equal(t, want, got)
-		}
-		_, carried := Carried(ctx, &testScope, "c")
-		require.False(t, carried)
-		_, carried = Carried(ctx, &Scope{Kind: "test"}, "a")
-		require.False(t, carried, "scopes are compared by address")
-		_, carried = Carried(a.Bind(t.Context()), &testScope, "a")
-		require.False(t, carried, "Bind gives no right to enter")
-		_, carried = Carried(Lease{}.Enter(t.Context()), &testScope, "a")
-		require.False(t, carried)
-		got, carried := Carried(context.WithoutCancel(ctx), &testScope, "a")
-		require.True(t, carried)
-		require.Equal(t, a, got)
-	})
-}
-
-func TestDetachedContextCarriesNothing(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		_, a := begin(t, "a")
-		_, b := begin(t, "b")
-		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
-		bare := WithoutLeases(a.Enter(ctx))
-		_, carried := Carried(bare, &testScope, "a")
-		require.False(t, carried)
-		require.Equal(t, "value", bare.Value(key{}))
-		entered := b.Enter(bare)
-		_, carried = Carried(entered, &testScope, "a")
-		require.False(t, carried)
-		_, carried = Carried(entered, &testScope, "b")
-		require.True(t, carried)
-		cancel()
-		require.Error(t, bare.Err())
-		require.Error(t, entered.Err())
-	})
 }

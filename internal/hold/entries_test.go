@@ -3,8 +3,6 @@
 package hold
 
 import (
-	"errors"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,30 +16,6 @@ func again(t *testing.T, l Lease) Lease {
 	l, err := l.Reenter()
 	require.NoError(t, err)
 	return l
-}
-
-func TestHoldEndsWithItsLastEntryInAnyOrder(t *testing.T) {
-	t.Parallel()
-	for n := 1; n <= 3*inlineEntries; n++ {
-		for range 20 {
-			b, first := begin(t, "key")
-			leases := []Lease{first}
-			for len(leases) < n {
-				leases = append(leases, again(t, leases[rand.IntN(len(leases))]))
-			}
-			rand.Shuffle(n, func(i, j int) { leases[i], leases[j] = leases[j], leases[i] })
-			for i, l := range leases {
-				released, _ := b.owner.counts()
-				require.Zero(t, released, "after %d of %d", i, n)
-				require.NoError(t, l.Err())
-				require.NoError(t, l.Unlock())
-				require.ErrorIs(t, l.Err(), errs.ErrReleased)
-			}
-			released, lost := b.owner.counts()
-			require.Equal(t, 1, released)
-			require.Zero(t, lost)
-		}
-	}
 }
 
 // No number is used twice: a hold that has used up all of them is no longer entered or handed over.
@@ -61,46 +35,6 @@ func TestHoldEnteredTooOftenIsReleased(t *testing.T) {
 	_, ok = b.HandOver(clock.Now())
 	require.False(t, ok)
 	require.Equal(t, token, b.Token())
-}
-
-func TestEntryNumberIsNeverUsedTwice(t *testing.T) {
-	t.Parallel()
-	_, first := begin(t, "key")
-	seen := map[uint64]bool{first.entry: true}
-	live := []Lease{first}
-	for range 2_000 {
-		if len(live) > 1 && rand.IntN(2) == 0 {
-			out := 1 + rand.IntN(len(live)-1)
-			require.NoError(t, live[out].Unlock())
-			live = append(live[:out], live[out+1:]...)
-			continue
-		}
-		l := again(t, first)
-		require.False(t, seen[l.entry], "number %d was used before", l.entry)
-		seen[l.entry] = true
-		live = append(live, l)
-	}
-}
-
-func TestSlotsOfEndedEntriesAreUsedAgain(t *testing.T) {
-	t.Parallel()
-	b, first := begin(t, "key")
-	for range 1_000 {
-		l, m, n := again(t, first), again(t, first), again(t, first)
-		require.NoError(t, l.Unlock())
-		require.NoError(t, m.Unlock())
-		require.NoError(t, n.Unlock())
-	}
-	require.LessOrEqual(t, cap(b.Hold.mu.rare.slots), 4, "a hold grows with its entries")
-}
-
-func TestUnlockReturnsTheResultOfTheRelease(t *testing.T) {
-	t.Parallel()
-	b, first := begin(t, "key")
-	b.owner.released = errors.New("not confirmed")
-	second := again(t, first)
-	require.NoError(t, second.Unlock(), "another entry is left")
-	require.Equal(t, b.owner.released, first.Unlock())
 }
 
 func TestHandOverBeginsATenureWithTheNextToken(t *testing.T) {
@@ -132,17 +66,6 @@ func TestHandOverBeginsATenureWithTheNextToken(t *testing.T) {
 	require.False(t, ok)
 }
 
-func TestHoldWithLittleLifeIsNotHandedOver(t *testing.T) {
-	t.Parallel()
-	b, l := begin(t, "key")
-	require.NoError(t, l.Unlock())
-	half := b.Term.Deadline().Add(-life / 2)
-	_, ok := b.HandOver(half.Add(1))
-	require.False(t, ok)
-	_, ok = b.HandOver(half)
-	require.True(t, ok)
-}
-
 func TestEnteringAgainAllocatesNothing(t *testing.T) {
 	_, first := begin(t, "key")
 	second := again(t, first) // the inline slots are full now
@@ -155,4 +78,76 @@ func TestEnteringAgainAllocatesNothing(t *testing.T) {
 		}
 	}))
 	require.NoError(t, second.Unlock())
+}
+
+func join(t *testing.T, l Lease) Lease {
+	t.Helper()
+	l, ok := l.Join()
+	require.True(t, ok)
+	return l
+}
+
+func TestJoin_HoldOver_ReturnsFalse(t *testing.T) {
+	t.Parallel()
+	_, ok := Lease{}.Join()
+	require.False(t, ok)
+
+	b, released := begin(t, "key")
+	b.owner.onEnd(func() {
+		_, ok := released.Join()
+		require.False(t, ok, "while it is given back")
+	})
+	require.NoError(t, released.Unlock())
+	_, ok = released.Join()
+	require.False(t, ok)
+
+	b, lost := begin(t, "key")
+	b.Term.Break(errs.ErrLost, true)
+	_, ok = lost.Join()
+	require.False(t, ok)
+}
+
+func TestMovedHoldCountsInItsNewScopeOnly(t *testing.T) {
+	t.Parallel()
+	other := Scope{Kind: "test"}
+	b, first := begin(t, "key")
+	again := again(t, first)
+	ctx := first.Enter(t.Context())
+	for _, l := range []Lease{first, again} {
+		term, is := l.TermFor(&testScope, "key")
+		require.True(t, is)
+		require.Same(t, &b.Term, term)
+		_, is = l.TermFor(&testScope, "another key")
+		require.False(t, is)
+		_, is = l.TermFor(&other, "key")
+		require.False(t, is)
+	}
+	first.SetScope(&other)
+	for _, l := range []Lease{first, again} {
+		_, is := l.TermFor(&testScope, "key")
+		require.False(t, is)
+		_, is = l.TermFor(&other, "key")
+		require.True(t, is)
+	}
+	_, carried := Carried(ctx, &testScope, "key")
+	require.False(t, carried)
+	_, carried = Carried(ctx, &other, "key")
+	require.True(t, carried)
+	_, is := Lease{}.TermFor(&testScope, "key")
+	require.False(t, is)
+}
+
+// An entry whose slot the hold does not have is not live.
+func TestEntryWithoutASlotIsNotLive(t *testing.T) {
+	t.Parallel()
+	b, first := begin(t, "key")
+	for _, slot := range []uint64{inlineEntries - 1, inlineEntries, inlineEntries + 1, maxSlots - 1} {
+		stray := Lease{hold: &b.Hold, entry: 1<<slotBits | slot}
+		require.Equal(t, errs.ErrNotHeld, stray.Unlock())
+	}
+	for range 2 * inlineEntries {
+		_ = join(t, first)
+	}
+	stray := Lease{hold: &b.Hold, entry: 1<<slotBits | (3*inlineEntries + 7)}
+	require.ErrorIs(t, stray.Err(), errs.ErrReleased)
 }

@@ -157,17 +157,6 @@ func TestLockerPanicsOnPermanentErrors(t *testing.T) {
 	}
 }
 
-func TestLockerPanicsIfItsContextHasEnded(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	f := &fakeAcquirer{refusals: []error{errFull, errFull}}
-	require.ErrorIs(t, panicOf(hold.NewSyncLocker(ctx, func(error) {}, f.acquire).Lock), errFull)
-	require.Len(t, f.calls, 1)
-	f = &fakeAcquirer{refusals: []error{errFull}}
-	require.ErrorIs(t, panicOf(hold.NewSyncLocker(nil, func(error) {}, f.acquire).Lock), errFull) //nolint:staticcheck // the nil context is what is tested
-}
-
 // P2: the logger gets what Unlock cannot return; a fake lease is one that holds nothing.
 func TestLockerReportsTheErrorOfUnlock(t *testing.T) {
 	t.Parallel()

@@ -122,26 +122,6 @@ func TestFirstCheckFindsTheLossWithoutTimers(t *testing.T) {
 	}
 }
 
-// P2: the work of an inner entry, or of one that joined, was as unprotected as that of the last one.
-func TestUnlockOfAnInnerEntryComparesTheClock(t *testing.T) {
-	t.Parallel()
-	for name, beside := range map[string]func(t *testing.T, l Lease) Lease{"Again": again, "Join": join} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				b, outer := begin(t, "key")
-				inner := beside(t, outer)
-				b.timers.Close()
-				time.Sleep(life)
-				require.Equal(t, errs.ErrLostLate, inner.Unlock())
-				require.Equal(t, errs.ErrLostLate, inner.Err(), "it was not unlocked")
-				require.Equal(t, errs.ErrLostLate, outer.Unlock())
-				require.Equal(t, []error{errs.ErrLostLate}, b.owner.mu.lost)
-			})
-		})
-	}
-}
-
 func TestBoundContextsEndBeforeTheOwnerIsNotified(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(b *fixture, l Lease){

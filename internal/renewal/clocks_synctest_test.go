@@ -3,7 +3,6 @@
 package renewal
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -24,23 +23,6 @@ func (f *fixture) startedBefore(step time.Duration, terms Config) *ownedTerm {
 	o.Init(o, o.Config(), terms.Life, before)
 	o.Start(before)
 	return o
-}
-
-// P2: a wall clock that was set back does not stop the renewals.
-func TestRenewalsContinueWhenTheWallClockIsSetBack(t *testing.T) {
-	t.Parallel()
-	for _, back := range []time.Duration{0, life / 10, life / 3, life / 2, life, 10 * life} {
-		t.Run(fmt.Sprint(back), func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(f *fixture) {
-				o := f.startedBefore(-back, renewed(life))
-				time.Sleep(10 * life)
-				require.NoError(f, o.Alive(clock.Now()))
-				require.GreaterOrEqual(f, f.server.requests(), 30, "one in each third of the life")
-				require.LessOrEqual(f, f.server.requests(), 32)
-			})
-		})
-	}
 }
 
 // P2: a term that has an end keeps it, whatever the wall clock says.

@@ -14,75 +14,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/errs"
 )
 
-// The server comes back at 7/8 of the life, and that is soon enough.
-func TestARefusedRenewalIsRepeatedWellBeforeTheDeadline(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(f *fixture) {
-		var terms []*ownedTerm
-		for range 300 {
-			terms = append(terms, f.start(renewed(life)))
-		}
-		back := time.Now().Add(life * 7 / 8)
-		f.server.set(func(int) fault {
-			if time.Now().Before(back) {
-				return fault{refusal: "LOADING the data"}
-			}
-			return fault{}
-		})
-		time.Sleep(2 * life)
-		synctest.Wait()
-		for _, o := range terms {
-			require.Empty(f, o.causes())
-		}
-	})
-}
-
-func TestTheTriesOfOneRenewalAreAsManyAsTheyShouldBe(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(f *fixture) {
-		f.server.set(func(int) fault { return fault{refusal: "LOADING the data"} })
-		o := f.start(renewed(life))
-		time.Sleep(life)
-		synctest.Wait()
-		require.Equal(f, []error{errs.ErrLost}, o.causes())
-		require.GreaterOrEqual(f, f.server.requests(), 7)
-		require.LessOrEqual(f, f.server.requests(), 12)
-	})
-}
-
-// P2, in every case: OnTermEnd itself compares the key's end with the time.
-func TestAFrozenServerEndsEveryTermBeforeItsKey(t *testing.T) {
-	t.Parallel()
-	for name, frozen := range map[string]fault{
-		"NothingArrives":   {lost: true},
-		"NothingHasAReply": {silent: true},
-		"Refused":          {refusal: "BUSY somebody's script"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(f *fixture) {
-				var terms []*ownedTerm
-				for _, life := range []time.Duration{
-					100 * time.Millisecond, 101 * time.Millisecond, 333 * time.Millisecond, time.Second, 7 * time.Second, life, time.Hour, 24 * time.Hour,
-				} {
-					for range 25 {
-						terms = append(terms, f.start(renewed(life)))
-						time.Sleep(rand.N(3 * time.Millisecond))
-					}
-				}
-				time.Sleep(2 * time.Second)
-				f.server.set(func(int) fault { return frozen })
-				time.Sleep(24 * time.Hour)
-				synctest.Wait()
-				for _, o := range terms {
-					require.Len(f, o.causes(), 1)
-					require.Equal(f, errs.ErrLost, o.Alive(clock.Now()))
-				}
-			})
-		})
-	}
-}
-
 // The same, of a server that is slow beyond all patience and now and then in time.
 func TestALateServerEndsNoKeyBeforeItsTerm(t *testing.T) {
 	t.Parallel()
@@ -108,22 +39,6 @@ func TestALateServerEndsNoKeyBeforeItsTerm(t *testing.T) {
 	})
 }
 
-func TestAReplyAfterTheDeadlineRevivesNothing(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(f *fixture) {
-		f.server.set(func(int) fault { return fault{after: life, stuck: true} })
-		o := f.start(renewed(life))
-		f.server.extend(o, 2*life) // so that the reply is "alive"
-		deadline := o.Deadline()
-		time.Sleep(3 * life)
-		synctest.Wait()
-		require.Equal(f, []error{errs.ErrLost}, o.causes())
-		require.Equal(f, deadline, o.Deadline())
-		require.Equal(f, errs.ErrLost, o.Alive(clock.Now()))
-		require.Equal(f, 1, f.server.requests())
-	})
-}
-
 // A process that was stopped finds the reply and the deadline at the same time. The clock wins.
 func TestAReplyFoundAfterAPauseRevivesNothing(t *testing.T) {
 	t.Parallel()
@@ -137,33 +52,6 @@ func TestAReplyFoundAfterAPauseRevivesNothing(t *testing.T) {
 		require.Equal(f, errs.ErrLost, o.Alive(clock.Now()))
 		require.Equal(f, []error{errs.ErrLost}, o.causes())
 	})
-}
-
-func TestTheFirstCheckAfterAPauseReportsTheLoss(t *testing.T) {
-	t.Parallel()
-	for name, check := range map[string]func(o *ownedTerm, now clock.Instant) error{
-		"Alive": func(o *ownedTerm, now clock.Instant) error { return o.Alive(now) },
-		"Stop":  func(o *ownedTerm, now clock.Instant) error { return o.Stop(now) },
-	} {
-		for clocks, jump := range map[string]struct{ mono, wall time.Duration }{
-			"ProcessStopped": {life, life},
-			"HostSuspended":  {time.Second, life},
-			"WallSetBack":    {life, -time.Hour},
-		} {
-			t.Run(name+"/"+clocks, func(t *testing.T) {
-				t.Parallel()
-				bubble(t, func(f *fixture) {
-					o := f.start(renewed(life))
-					now := clock.Now()
-					require.NoError(f, o.Alive(clock.At(now.Mono()+time.Second, now.Time().Add(time.Second))))
-					later := clock.At(now.Mono()+jump.mono, now.Time().Add(jump.wall))
-					require.True(f, o.Overdue(later))
-					require.Equal(f, errs.ErrLost, check(o, later))
-					require.Equal(f, []error{errs.ErrLost}, o.causes())
-				})
-			})
-		}
-	}
 }
 
 // A change of the wall clock, forward and back again, must not shorten a key under its holder: a renewal that
@@ -182,4 +70,36 @@ func TestARenewalNeverShortensALife(t *testing.T) {
 			require.GreaterOrEqual(f, ends, o.Deadline().Mono(), "the key would end before the term")
 		}
 	})
+}
+
+// A grant gives less than the lease, which the first renewal gives then. It has to come before what
+// was given is over, not within what is requested.
+func TestATermWithAShortLeaseOutlivesLostReplies(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		times int
+		fault
+	}{
+		"Refused": {6, fault{refusal: "LOADING the data"}},
+		"Lost":    {1, fault{lost: true}}, // which lasts as long as a reply is waited for
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const given = 2 * time.Second
+			for range 20 { // the first renewal comes at random
+				bubble(t, func(f *fixture) {
+					o := f.startGiven(renewed(life), given)
+					f.server.set(func(request int) fault {
+						if request > c.times {
+							return fault{}
+						}
+						return c.fault
+					})
+					time.Sleep(3 * life)
+					synctest.Wait()
+					require.NoError(f, o.Alive(clock.Now()))
+				})
+			}
+		})
+	}
 }

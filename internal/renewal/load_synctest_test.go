@@ -30,23 +30,6 @@ func TestLocksOfOneLifeAreRenewedTogether(t *testing.T) {
 	})
 }
 
-func TestLocksTakenAtOnceAreNotRenewedAtOnce(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(f *fixture) {
-		const n, share = 10_000, 20 // no tick renews more than one in so many
-		for range n {
-			f.start(renewed(life))
-		}
-		time.Sleep(3 * life / 3)
-		synctest.Wait()
-		require.Greater(f, f.server.mu.renewed, 2*n)
-		for tick, renewals := range f.server.mu.ticks {
-			require.LessOrEqual(f, renewals, n/share, "in the millisecond %v", tick)
-		}
-		require.LessOrEqual(f, f.server.mu.largest, maxKeys)
-	})
-}
-
 func TestABatchTakesAsManyScriptsAsItNeeds(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(f *fixture) {

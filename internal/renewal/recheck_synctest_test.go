@@ -22,27 +22,6 @@ var kinds = map[string]Config{
 	"Fixed":   {Life: 24 * time.Hour},
 }
 
-func TestAQuestionFindsThatAHoldIsGone(t *testing.T) {
-	t.Parallel()
-	for name, terms := range kinds {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(f *fixture) {
-				o := f.start(terms)
-				f.server.steal(o, "another session's")
-				o.Recheck()
-				time.Sleep(soon)
-				synctest.Wait()
-				require.Equal(f, []error{errs.ErrLost}, o.causes())
-				require.True(f, o.ended.gone)
-				o.Recheck()
-				time.Sleep(time.Hour)
-				require.Equal(f, 1, f.server.requests(), "it was asked after its end")
-			})
-		})
-	}
-}
-
 // A hint has no authority: it changes nothing about an existing hold, whatever its source.
 func TestAQuestionChangesNothingAboutAHoldThatIsThere(t *testing.T) {
 	t.Parallel()
@@ -68,39 +47,6 @@ func TestAQuestionChangesNothingAboutAHoldThatIsThere(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestAQuestionDoesNotKeepARenewalFromItsTime(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(f *fixture) {
-		o := f.start(renewed(life))
-		o.Recheck()
-		time.Sleep(life/3 + soon)
-		synctest.Wait()
-		require.Equal(f, []time.Duration{0, life}, f.server.mu.lifetimes)
-		require.NoError(f, o.Alive(clock.Now()))
-	})
-}
-
-// The renewal was executed, then the hold was taken by force, then the hint came, then the reply.
-func TestAHintDuringARenewalIsNotLost(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(f *fixture) {
-		o := f.start(renewed(life))
-		f.server.set(func(n int) fault {
-			if n == 1 {
-				return fault{silent: true} // its sender waits for the reply until its patience ends
-			}
-			return fault{}
-		})
-		o.untilRenewing()
-		f.server.steal(o, "another session's")
-		o.Recheck()
-		time.Sleep(maxPatience + soon)
-		synctest.Wait()
-		require.Equal(f, []error{errs.ErrLost}, o.causes())
-		require.Equal(f, []time.Duration{life, 0}, f.server.mu.lifetimes)
-	})
 }
 
 func TestAHintBeforeAReplyIsHandledAfterIt(t *testing.T) {

@@ -20,25 +20,6 @@ func never(int) fault { return fault{lost: true} }
 
 // One test for each edge of the package doc.
 
-func TestARenewalWithAReplyMovesTheDeadline(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(f *fixture) {
-		o := f.start(renewed(life))
-		first := o.Deadline()
-		f.server.set(func(int) fault { return fault{after: 50 * time.Millisecond} })
-		require.Equal(f, idle, o.currentState())
-		o.untilRenewing()
-		require.Equal(f, renewing, o.currentState())
-		time.Sleep(100 * time.Millisecond)
-		synctest.Wait()
-		require.Equal(f, idle, o.currentState())
-		require.Equal(f, f.server.mu.at[0].Add(life-clock.Allowance(life)).UnixNano(), o.Deadline().Time().UnixNano(),
-			"it counts from the sending, not from the answer")
-		require.Positive(f, o.Deadline().Until(first))
-		require.NoError(f, o.Alive(clock.Now()))
-	})
-}
-
 // The timers may fire just as another goroutine schedules the term anew, or ends it.
 func TestATermThatFiresTooEarlyOrTooLateDoesNothing(t *testing.T) {
 	t.Parallel()
@@ -149,22 +130,6 @@ func TestAStoppedTermIsNotRenewed(t *testing.T) {
 	})
 }
 
-func TestATermThatIsStoppedInFlightStaysStopped(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(f *fixture) {
-		f.server.set(func(int) fault { return fault{after: time.Second} })
-		o := f.start(renewed(life))
-		o.untilRenewing()
-		deadline := o.Deadline()
-		require.NoError(f, o.Stop(clock.Now()))
-		time.Sleep(time.Hour)
-		require.Equal(f, 1, f.server.requests())
-		require.Equal(f, deadline, o.Deadline())
-		require.Equal(f, errs.ErrReleased, o.Alive(clock.Now()))
-		require.Empty(f, o.causes())
-	})
-}
-
 func TestATermThatIsDueButStoppedInTheSameTickIsNotSent(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(f *fixture) {
@@ -227,20 +192,6 @@ func TestAShorterExtensionChangesNothing(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		require.Zero(f, f.server.requests(), "the next renewal is that of the whole lease")
 		time.Sleep(life)
-		require.NoError(f, o.Alive(clock.Now()))
-	})
-}
-
-// The same while a renewal is under way whose reply is lost.
-func TestAShorterExtensionKeepsARenewalComing(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(f *fixture) {
-		f.server.set(never)
-		o := f.start(renewed(life))
-		o.untilRenewing()
-		f.server.set(nil)
-		require.True(f, o.Extended(3*time.Second, clock.Now()))
-		time.Sleep(3 * life)
 		require.NoError(f, o.Alive(clock.Now()))
 	})
 }
