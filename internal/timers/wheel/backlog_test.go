@@ -89,3 +89,17 @@ func TestCancelledEntriesCostFewWakeUps(t *testing.T) {
 	next, _ := w.Next()
 	require.Equal(t, int64(slots*50+1), next, "exact in the end")
 }
+
+func TestPauseWithinATurnIsCaughtUpOldestFirst(t *testing.T) {
+	t.Parallel()
+	w, all := wheel.New(1024), newTestTimer(2000)
+	w.Advance(0, nil)
+	for i, timer := range all {
+		w.Schedule(&timer.Entry, 1+int64(i*7919%1000))
+	}
+	due, _ := batches(w, 1000)
+	require.Len(t, due, len(all))
+	for i := 1; i < len(due); i++ {
+		require.LessOrEqual(t, due[i-1].Due(), due[i].Due())
+	}
+}
