@@ -221,3 +221,19 @@ func TestChangesAreNamed(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "none granted wanted lost", fmt.Sprint(shards.ChangeKind(0), " ", shards.Granted, " ", shards.Wanted, " ", shards.Lost))
 }
+
+// A server that lost its data ends all contexts, and grants anew.
+func TestServerThatLostItsDataGrantsAnew(t *testing.T) {
+	t.Parallel()
+	redistest.Slow(t, "a new group grants nothing for two seconds")
+	server := redistest.Start(t)
+	a := run(t, shards.New(locktest.Session(t, server), "a", shards.Names("x", "y", "z")))
+	before := a.owns(t, 3)
+	server.MustDo(t, "FLUSHALL")
+	for range 3 {
+		require.ErrorIs(t, redistest.Receive(t, "the end of a context", a.ended), signalbox.ErrLost)
+	}
+	for name, s := range a.owns(t, 3) {
+		require.Greater(t, s.Token(), before[name].Token())
+	}
+}

@@ -11,9 +11,6 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/dispatch"
-	"github.com/signalbox-go/signalbox/internal/names"
-	"github.com/signalbox-go/signalbox/internal/testing/redistest"
-	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 // P7: polls of one session fall on common instants, each within a pause of the last one.
@@ -77,50 +74,4 @@ func TestHeartbeatsGoTogether(t *testing.T) {
 	require.True(t, u.session.Runner.CertainlySpansSlots(f.Context()))
 	require.Equal(t, []int{maxHeartbeats, maxHeartbeats, 1}, sizes(f.Context()))
 	require.Empty(t, u.groupHeartbeats(f.Context(), nil))
-}
-
-// P6: while the slot moves, the heartbeat of a waiter is refused, and its poll does.
-func TestMovingSlot_Waiter_StaysAlive(t *testing.T) {
-	redistest.Slow(t, "a waiter sends a heartbeat a second")
-	t.Parallel()
-	f := newFixture(t)
-	u, other := f.joinMoving(), f.joinMoving()
-	a := u.acquire()
-	waiting := other.startWaiting(t.Context(), 1)
-	other.awaitSubscription()
-	await(t, "a poll", func() bool {
-		other.mu.Lock()
-		defer other.mu.Unlock()
-		return other.q.polledStamp != 0
-	})
-	f.startMove()
-	said := func() any { return f.server.MustDo(t, "HGET", u.q.keys.AppendKeys(nil)[2], other.session.ID()) }
-	before := said()
-	await(t, "a heartbeat", func() bool { return said() != before })
-	f.endMove()
-	u.release(a)
-	other.release(within(t, "the lock", waiting).mustHave(t))
-	f.awaitNothingLeft(u, other)
-}
-
-// P2, P6: a poll that lengthens a hold of its own session does that with the holder key alone while the slot moves.
-func TestMovingSlot_Poll_LengthensItsOwnHold(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	u := f.joinMoving()
-	next := u.q.newRequest(lockRequest)
-	a := next.attempt()
-	f.server.MustDo(t, "SET", u.q.keys.Holder, "sb1l"+wire.Stamp(1_780_000_000_000_000).Text()+a.ticket()+"q", "PX", 16_000)
-	f.startMove()
-	u.mu.Lock()
-	a.state = queued // its grant was made, and the message was lost
-	a.addToFirstLocked()
-	u.q.pollLocked()
-	u.mu.Unlock()
-	require.NoError(t, next.Wait(t.Context()))
-	ttl, _ := f.server.MustDo(t, "PTTL", u.q.keys.Holder).(int64)
-	require.Greater(t, time.Duration(ttl)*time.Millisecond, 17*time.Second, "15 s, and what is left of a heartbeat")
-	f.endMove()
-	u.release(grantedTo(next))
-	f.awaitNothingLeft(u)
 }

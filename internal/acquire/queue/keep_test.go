@@ -10,7 +10,6 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/names"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // keptRequest is lockRequest for a hold that may be kept.
@@ -152,40 +151,4 @@ func TestHoldOfTheQueueIsNotKept(t *testing.T) {
 	require.False(t, a.MayKeep())
 	u.leaves(a)
 	h.Done()
-}
-
-// P6: a hold is not kept while another attempt of its session waits for the lock.
-func TestHoldThatItsSessionWantsIsNotKept(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	u := f.joinBusy(f.server)
-	u.awaitRecalls()
-	a, _ := u.keep()
-	fair := u.q.newWaitingAttempt(lockRequest)
-	require.False(t, a.MayKeep())
-	fair.endWaiting()
-	fair.Abandon()
-	require.True(t, a.MayKeep(), "nothing of it was sent")
-	u.leaves(a)
-}
-
-// P7: a hold that may not be kept is not recalled, and nothing is sent for it.
-func TestOtherHoldsAreNotRecalled(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	u, other := f.joinBusy(f.server), f.direct()
-	u.awaitRecalls()
-	a := u.acquire()
-	spy := keptSpy{newLocalHoldSpy(), make(chan struct{}, 8)}
-	a.Begin(spy)
-	_, err := other.q.try(t.Context(), lockRequest)
-	require.Error(t, err)
-	u.Recall(a.attempt())
-	u.Recall("nobody's")
-	u.RecallAll()
-	a.OnKept(clock.Now(), false)
-	require.Empty(t, spy.recalls)
-	require.False(t, a.MayKeep())
-	require.Zero(t, f.server.SentBy(func() { u.leaves(a) })["publish"])
-	require.Same(t, scripts.LockKeep, u.protocol.Keep)
 }

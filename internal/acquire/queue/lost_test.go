@@ -179,32 +179,3 @@ func TestDeniedReleaseAsksForNoFurtherRight(t *testing.T) {
 	f.server.MustDo(t, "ACL", "SETUSER", "default", "+set")
 	f.awaitNothingLeft(u)
 }
-
-// P5: a poll that says that the session has the lock, during its release, must not cause a second release:
-// the first one could find nothing to release.
-func TestPollDuringReleaseEndsNoHold(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	u := f.proxied()
-	a := u.acquire()
-	waiting := u.startWaiting(t.Context(), 1)
-	u.awaitSubscription()
-	f.match(scripts.LockLeave)
-	f.proxy.ResetCount()
-	arrives := make(chan struct{})
-	f.proxy.OnRequest(func(int, []string) { <-arrives })
-	released := make(chan bool, 1)
-	go func() {
-		wasHeld, err := a.Release(t.Context(), 0, lease)
-		released <- wasHeld && err == nil
-	}()
-	await(t, "the release to begin", func() bool { return f.proxy.Requests() > 0 })
-	u.mu.Lock()
-	a.applyGrantLocked(a.grant.Stamp, "", a.grant.Learned())
-	u.mu.Unlock()
-	require.Zero(t, u.session.Undoer.Pending())
-	close(arrives)
-	require.True(t, within(t, "the release", released))
-	u.release(within(t, "the lock", waiting).mustHave(t))
-	f.awaitNothingLeft(u)
-}

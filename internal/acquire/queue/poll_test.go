@@ -5,6 +5,7 @@ package queue
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -89,4 +90,37 @@ func TestMalformedMessageIsNoGrant(t *testing.T) {
 	u.mu.Unlock()
 	require.True(t, a.endWaiting())
 	a.forget()
+}
+
+// P2: a grant that is over before its goroutine runs begins no hold. A poll finds what there is.
+func TestExpiredGrantIsPolledBeforeItBegins(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	holder, waiter := f.direct(), f.direct()
+	held := holder.acquire()
+	got := waiter.startWaiting(t.Context(), 1)
+	a := waiter.awaitWaiting()
+	waiter.mu.Lock()
+	a.state = granted
+	a.grant = Grant{Stamp: 1, Life: time.Second, Sent: clock.Now().Add(-2 * time.Second)}
+	waiter.mu.Unlock()
+	a.wake()
+	await(t, "it waits again", func() bool {
+		return a.currentState() == queued
+	})
+	require.Empty(t, got)
+	holder.release(held)
+	b := within(t, "the lock", got).mustHave(t)
+	require.Same(t, a, b)
+	require.Equal(t, a.ticket(), f.holder())
+	waiter.release(b)
+	f.awaitNothingLeft(holder, waiter)
+}
+
+// A step that the table does not have is refused in tests.
+func TestAttempt_ImpossibleStep_IsRefused(t *testing.T) {
+	t.Parallel()
+	for _, a := range []*Attempt{{state: over}, {state: withdrawn}, {state: begun}} {
+		require.Panics(t, func() { a.toLocked(granted) })
+	}
 }

@@ -11,8 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
-	"github.com/signalbox-go/signalbox/internal/dispatch"
-	"github.com/signalbox-go/signalbox/internal/names"
 )
 
 // addWaiting adds n attempts in that state.
@@ -126,33 +124,6 @@ func TestHeartbeatPaysForItsOwnLife(t *testing.T) {
 		registry.heartbeatLocked(now.Add(time.Duration(n) * 100 * time.Millisecond))
 	}
 	require.LessOrEqual(t, len(registry.mu.heartbeats), 31)
-}
-
-// P7: polls keep to a budget of a thousand a second, and the life of a heartbeat to what the scripts accept.
-func TestPollsOfManyQueuesKeepToTheirBudget(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		queues int
-		every  time.Duration
-	}{{1, time.Second}, {1000, time.Second}, {3000, 3 * time.Second}, {10_000, 10 * time.Second}, {100_000, 10 * time.Second}} {
-		registry := &Registry{}
-		registry.mu.pendingQueues = c.queues
-		q := &Queue{registry: registry}
-		require.Equal(t, c.every, q.pollPauseLocked())
-		require.Equal(t, 3*c.every, registry.lifeLocked())
-		require.LessOrEqual(t, registry.lifeLocked(), 30*time.Second)
-	}
-}
-
-func TestRecentHeartbeatSparesAnother(t *testing.T) {
-	t.Parallel()
-	q := &Queue{registry: &Registry{}}
-	now := clock.Now()
-	require.False(t, q.hasRecentHeartbeatLocked(now), "none was returned")
-	q.recordHeartbeatLocked(now)
-	require.True(t, q.hasRecentHeartbeatLocked(now.Add(100*time.Millisecond)))
-	require.False(t, q.hasRecentHeartbeatLocked(now.Add(pollsPerLife*dispatch.PollInterval/8)))
-	require.False(t, q.hasRecentHeartbeatLocked(clock.At(now.Mono(), now.Time().Add(time.Hour))), "the host was suspended")
 }
 
 // A poll forgets a queue in which no attempt waits, unless a caller uses it: another caller would get a second queue.

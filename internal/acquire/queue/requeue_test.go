@@ -12,17 +12,6 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// requeue releases a, which must have the lock, and queues its session again.
-func (u *user) requeue(a *Attempt) *QueuedTicket {
-	u.fixture.Helper()
-	require.NoError(u.fixture, u.session.Begin())
-	next, wasHeld, err := a.Requeue(u.fixture.Context(), 0, lease)
-	require.NoError(u.fixture, err)
-	require.True(u.fixture, wasHeld, "it was taken away")
-	require.IsType(u.fixture, &QueuedTicket{}, next, "it has no ticket")
-	return next.(*QueuedTicket) //nolint:forcetypeassert // as the line before says
-}
-
 // awaitGrant waits until the request is granted the lock.
 func (f *fixture) awaitGrant(next Ticket) *Attempt {
 	f.Helper()
@@ -32,49 +21,6 @@ func (f *fixture) awaitGrant(next Ticket) *Attempt {
 	a := grantedTo(next)
 	require.NotNil(f, a)
 	return a
-}
-
-// P7: without a waiter elsewhere the new attempt holds at once, by one script.
-func TestRequeue_NoWaiter_HoldsAtOnce(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	u := f.proxied()
-	a := u.acquire()
-	f.proxy.ResetCount()
-	next := u.requeue(a)
-	isGranted, err := next.Join(t.Context())
-	require.NoError(t, err)
-	require.True(t, isGranted)
-	b := f.awaitGrant(next)
-	require.Equal(t, 1, f.proxy.Requests())
-	require.Equal(t, b.ticket(), f.holder())
-	require.NotEqual(t, a.ticket(), b.ticket())
-	require.Greater(t, b.Grant().Stamp, a.Grant().Last, "the token in use is not known")
-	require.Equal(t, lease, b.Grant().Life)
-	_, attempts, _ := u.Len()
-	require.Equal(t, 1, attempts, "the old one is forgotten")
-	u.release(b)
-	f.awaitNothingLeft(u)
-}
-
-// P6: another attempt of the session learns of its grant from the reply.
-func TestRequeue_OtherAttemptOfSession_IsGranted(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	u := f.proxied()
-	a := u.acquire()
-	waiting := u.startWaiting(t.Context(), 1)
-	u.awaitSubscription()
-	u.stopTimers()
-	f.proxy.DropPushes(true)
-	next := u.requeue(a)
-	held := within(t, "the lock", waiting).mustHave(t)
-	require.Equal(t, held.ticket(), f.holder())
-	wasHeld, err := held.Release(t.Context(), 0, lease)
-	require.NoError(t, err)
-	require.True(t, wasHeld)
-	u.release(f.awaitGrant(next)) // by the reply to the release
-	f.awaitNothingLeft(u)
 }
 
 // P2, P9: the hold is over. The caller gets that error, and the session queues only if a queue may exist.

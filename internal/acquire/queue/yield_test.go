@@ -3,14 +3,30 @@
 package queue
 
 import (
-	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/acquire/local"
+	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/scripts"
 )
+
+var permitsKind = Protocol{QueueScripts: &layout.QueueScripts{
+	Enter: scripts.SemaphoreEnter, Poll: scripts.SemaphorePoll, Leave: scripts.SemaphoreLeave, Drop: scripts.HoldsDrop, Labelled: true,
+}}
+
+// permitsKeys returns the keys of the semaphore of the tests.
+func permitsKeys(tb testing.TB) *LockKeys {
+	tb.Helper()
+	n, err := names.Native(names.NamingOptions{Prefix: names.DefaultPrefix}, "a")
+	require.NoError(tb, err)
+	return &LockKeys{
+		Holder: n.Permits(), All: []string{n.Permits(), n.PermitsQueue(), n.PermitsHeartbeats()},
+		Channel: names.Grants(names.DefaultPrefix),
+	}
+}
 
 // permitWithKey is a request for the permit, with that share key.
 func permitWithKey(key int) *Request {
@@ -27,40 +43,12 @@ func (q *Queue) joinWaiting(t *testing.T, key int) *QueuedTicket {
 	return r
 }
 
-// Join returns when the request has a ticket or was granted; a wait that is cut short keeps the ticket.
-func TestJoinAndWaitAreSeparate(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	q := f.joinPermits(f.server).q
-	free := q.newRequest(permitWithKey(1))
-	isGranted, err := free.Join(t.Context())
-	require.NoError(t, err)
-	require.True(t, isGranted)
-	held := grantedTo(free)
-	second := q.joinWaiting(t, 1)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	require.ErrorIs(t, second.Wait(ctx), context.Canceled)
-	isGranted, err = second.Join(t.Context())
-	require.NoError(t, err)
-	require.False(t, isGranted, "the ticket is as it was")
-	wasHeld, err := held.Release(t.Context(), 0, lease)
-	require.NoError(t, err)
-	require.True(t, wasHeld)
-	require.NoError(t, second.Wait(t.Context()))
-	isGranted, err = second.Join(t.Context())
-	require.NoError(t, err)
-	require.True(t, isGranted)
-	grantedTo(second).Abandon()
-	f.awaitNothingLeft()
-}
-
 // A hold continues, with later tokens, if only waiters with the same share key are in the queue; a different
 // share key makes it go through the queue.
 func TestHoldContinuesForTheSameRequest(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	q := f.joinPermits(f.server).q
+	q := f.joinAs(f.server, permitsKind, permitsKeys(f), nil).q
 	held, err := q.Take(t.Context(), permitWithKey(1))
 	require.NoError(t, err)
 	first, before := q.joinWaiting(t, 1), held.Grant()
