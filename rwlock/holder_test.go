@@ -81,14 +81,14 @@ func TestAnErrorEndsTheHolders(t *testing.T) {
 func TestForceUnlockTakesTheLockFromManyReaders(t *testing.T) {
 	t.Parallel()
 	f := ownFixture(t)
-	proxy := f.proxy()
+	proxy := redistest.NewProxy(t, f.server.Addr())
 	mu := f.lock(signalbox.WithFixedLease(time.Hour))
 	var leases []signalbox.Lease
 	for range 250 {
 		leases = append(leases, must(t, mu, read))
 	}
 	proxy.SetMatch(locktest.RunsScript(scripts.RWLockForce))
-	require.NoError(t, f.lockAt(proxy).ForceUnlock(t.Context()))
+	require.NoError(t, rwlock.New(locktest.Session(t, proxy), f.name).ForceUnlock(t.Context()))
 	require.Equal(t, 4, proxy.Requests(), "three, and one more that taught the server the script")
 	for _, lease := range leases {
 		redistest.Receive(t, "the loss", lease.Done())

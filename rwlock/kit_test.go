@@ -52,12 +52,6 @@ func (f fixture) lock(options ...signalbox.LockOption) *rwlock.Lock {
 	return rwlock.New(f.session(), f.name, options...)
 }
 
-// lockAt is lock by way of a proxy.
-func (f fixture) lockAt(proxy *redistest.Proxy, options ...signalbox.LockOption) *rwlock.Lock {
-	f.Helper()
-	return rwlock.New(locktest.Session(f, proxy), f.name, options...)
-}
-
 // session returns a session to which nothing is to happen: it bears with a server that is silent on a busy machine.
 func (f fixture) session(options ...signalbox.SessionOption) *signalbox.Session {
 	f.Helper()
@@ -72,12 +66,6 @@ func (f fixture) locks(n int) []*rwlock.Lock {
 		mus[i] = f.lock()
 	}
 	return mus
-}
-
-// proxy returns a proxy before the server.
-func (f fixture) proxy() *redistest.Proxy {
-	f.Helper()
-	return redistest.NewProxy(f, f.server.Addr())
 }
 
 // poller returns a session that sends nothing by itself, so that what it is asked for can be counted.

@@ -12,9 +12,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
-	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/rwlock"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // P10: every error says what was asked of which lock.
@@ -50,29 +48,26 @@ func TestErrorsNameTheOperationAndTheLock(t *testing.T) {
 // other for ever.
 func TestAReaderThatAsksToWriteIsErrUpgradeAtOnce(t *testing.T) {
 	t.Parallel()
-	f := sharedFixture(t)
-	proxy := f.proxy()
-	mus := []*rwlock.Lock{f.lockAt(proxy), f.lockAt(proxy)}
+	f := ownFixture(t)
+	long := []signalbox.LockOption{signalbox.WithRenewedLease(time.Hour), signalbox.WithFirstLease(time.Hour)}
+	mus := []*rwlock.Lock{rwlock.New(f.poller(), f.name, long...), rwlock.New(f.poller(), f.name, long...)}
 	leases := []signalbox.Lease{must(t, mus[0], read), must(t, mus[1], read)}
-	// A session that begins to listen asks whether its holds are there still.
-	scripted, isRecheck := redistest.Commands("EVAL", "EVALSHA"), locktest.RunsScript(scripts.HoldsRenew)
-	proxy.SetMatch(func(request []string) bool { return scripted(request) && !isRecheck(request) })
-	proxy.ResetCount()
-	for n, mu := range mus {
-		ctx := leases[n].Enter(t.Context())
-		for _, ctx := range []context.Context{ctx, context.WithoutCancel(ctx)} {
-			for _, lock := range []lockMethod{write, tryWrite} {
-				lease, err := lock(mu, ctx)
-				require.ErrorIs(t, err, signalbox.ErrUpgrade)
-				require.Equal(t, signalbox.Lease{}, lease)
+	require.Empty(t, f.server.SentBy(func() {
+		for n, mu := range mus {
+			ctx := leases[n].Enter(t.Context())
+			for _, ctx := range []context.Context{ctx, context.WithoutCancel(ctx)} {
+				for _, lock := range []lockMethod{write, tryWrite} {
+					lease, err := lock(mu, ctx)
+					require.ErrorIs(t, err, signalbox.ErrUpgrade)
+					require.Equal(t, signalbox.Lease{}, lease)
+				}
+				require.ErrorIs(t, mu.Do(ctx, func(context.Context, signalbox.Lease) error {
+					t.Error("a reader writes")
+					return nil
+				}), signalbox.ErrUpgrade)
 			}
-			require.ErrorIs(t, mu.Do(ctx, func(context.Context, signalbox.Lease) error {
-				t.Error("a reader writes")
-				return nil
-			}), signalbox.ErrUpgrade)
 		}
-	}
-	require.Zero(t, proxy.Requests())
+	}))
 	for _, lease := range leases {
 		require.NoError(t, lease.Err())
 		require.NoError(t, lease.Unlock())
