@@ -3,6 +3,7 @@
 package hold
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -87,4 +88,23 @@ func TestLeaveReturnsTheOwnerToNotify(t *testing.T) {
 	require.Zero(t, released+lost)
 	second.OnEnd(func(cause error) { causes <- cause })
 	require.ErrorIs(t, <-causes, errs.ErrReleased, "at once")
+}
+
+func TestCompositeEndsWithItsFirstPart(t *testing.T) {
+	t.Parallel()
+	for i := range 2 {
+		w := beginComposite(t)
+		require.NoError(t, w.lease.Err())
+		require.Equal(t, lastToken, w.lease.Token())
+		done, cause := w.lease.Done(), errors.New("a cause")
+		require.False(t, isClosed(done))
+		w.parts[i].Term.Break(cause, true)
+		require.True(t, isClosed(done))
+		require.ErrorIs(t, w.lease.Err(), cause)
+		require.ErrorIs(t, w.lease.Unlock(), cause)
+		released, lost := w.owner.counts()
+		require.Zero(t, released)
+		require.Equal(t, 1, lost)
+		require.NoError(t, w.parts[1-i].owner.released)
+	}
 }
