@@ -259,3 +259,23 @@ func TestOnlyALaterPollChangesWhatIsShown(t *testing.T) {
 	_, err = shown(t, r, &l, 1)
 	require.ErrorIs(t, err, errs.ErrClosed, "a poll was under way when the session closed")
 }
+
+// A confirmed subscription polls, and so does a lost one, also if no poll is due.
+func TestSubscriptionPollsWhenItBeginsAndEnds(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	server.MustDo(t, "ACL", "SETUSER", "limited", "on", ">secret", "~*", "&*", "+@all")
+	r := newRegistry(t, locktest.ClientAs(t, server, "limited", "secret"))
+	w := r.joinWithoutPoll(t, "a")
+	defer w.subject.Leave()
+	w.until(t, "")
+	r.locked(func() { w.silent = true })
+	other := r.joinWithoutPoll(t, "b")
+	defer other.subject.Leave()
+	turns := r.nextPoll(other) + 2
+	redistest.Await(t, "polls of another name", func() bool { return r.nextPoll(other) > turns }) // and of this one no more
+	r.locked(func() { w.silent = false })
+	number := r.nextPoll(w)
+	server.MustDo(t, "ACL", "SETUSER", "limited", "resetchannels") // ends the subscription
+	redistest.Await(t, "a poll", func() bool { return r.nextPoll(w) > number })
+}
