@@ -175,3 +175,14 @@ func TestLockerReportsTheErrorOfUnlock(t *testing.T) {
 	require.Len(t, causes, 1)
 	require.ErrorIs(t, causes[0], errs.ErrNotHeld)
 }
+
+func TestLockerPanicsIfItsContextHasEnded(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	f := &fakeAcquirer{refusals: []error{errFull, errFull}}
+	require.ErrorIs(t, panicOf(hold.NewSyncLocker(ctx, func(error) {}, f.acquire).Lock), errFull)
+	require.Len(t, f.calls, 1)
+	f = &fakeAcquirer{refusals: []error{errFull}}
+	require.ErrorIs(t, panicOf(hold.NewSyncLocker(nil, func(error) {}, f.acquire).Lock), errFull) //nolint:staticcheck // the nil context is what is tested
+}
