@@ -49,17 +49,6 @@ func TestSuspendedHostFiresWhatCameDueMeanwhile(t *testing.T) {
 	})
 }
 
-func TestSleepThatBeganWhileNothingWasScheduledChangesNothing(t *testing.T) {
-	skewed(t, func(f *fixture, fired chan time.Time, slept *[]Suspension) {
-		clock.Skew(time.Hour)
-		timer := newTestTimer(func() { fired <- time.Now() })
-		from := time.Now()
-		f.Schedule(&timer.Entry, time.Minute)
-		require.Equal(t, time.Minute, (<-fired).Sub(from))
-		require.Empty(t, *slept)
-	})
-}
-
 // A wall clock that was set back hides no later sleep.
 func TestSleepAfterTheWallClockWasSetBackCounts(t *testing.T) {
 	skewed(t, func(f *fixture, fired chan time.Time, slept *[]Suspension) {

@@ -54,26 +54,6 @@ func TestEveryCloseWaitsForTheRunningFire(t *testing.T) {
 	})
 }
 
-func TestCloseInTheMiddleOfABatchDropsTheRest(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture()
-		var fires counter
-		for range 10 {
-			timer := newTestTimer(func() {
-				fires.add()
-				time.Sleep(time.Second)
-			})
-			f.Schedule(&timer.Entry, time.Second)
-		}
-		time.Sleep(3500 * time.Millisecond) // the third of them is running
-		f.Close()
-		require.Equal(t, 3, fires.get())
-		time.Sleep(time.Minute)
-		require.Equal(t, 3, fires.get())
-	})
-}
-
 // What is due in a pause fires when it is over, and not before; Close does not wait for its end.
 func TestNothingFiresInAPause(t *testing.T) {
 	t.Parallel()

@@ -134,10 +134,3 @@ func TestNothingRunsAfterClose(t *testing.T) {
 		require.Empty(c, c.get())
 	})
 }
-
-func TestNothingRunsWhileNothingIsPut(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(*testing.T) {
-		_ = NewCollector(New(), func([]int) {}) // never closed: the bubble would wait for a goroutine
-	})
-}

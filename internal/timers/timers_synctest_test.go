@@ -79,20 +79,6 @@ func TestFireComesAtTheFirstTickAfterTheDelay(t *testing.T) {
 	})
 }
 
-func TestDelayThatIsNotPositiveFiresWithoutTimePassing(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture()
-		defer f.Close()
-		for _, in := range []time.Duration{0, -time.Hour, math.MinInt64} {
-			fired := make(chan time.Duration, 1)
-			timer := newTestTimer(func() { fired <- time.Since(f.start) })
-			f.Schedule(&timer.Entry, in)
-			require.Zero(t, <-fired)
-		}
-	})
-}
-
 func TestEndlessDelayNeverFires(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -105,29 +91,6 @@ func TestEndlessDelayNeverFires(t *testing.T) {
 		synctest.Wait()
 		require.Zero(t, f.idle.get())
 		require.True(t, f.Cancel(&timer.Entry))
-	})
-}
-
-func TestHoursPassWithoutASpuriousWakeUp(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture()
-		defer f.Close()
-		var fires counter
-		var recurring *testTimer
-		recurring = newTestTimer(func() {
-			if fires.add(); fires.get() < 20 {
-				f.Schedule(&recurring.Entry, 30*time.Minute)
-			}
-		})
-		f.Schedule(&recurring.Entry, 30*time.Minute)
-		time.Sleep(24 * time.Hour)
-		synctest.Wait()
-		require.Equal(t, 20, fires.get())
-		require.Equal(t, 20, f.fired.get())
-		require.Zero(t, f.idle.get())
-		require.Zero(t, f.disturbed.get())
-		require.False(t, f.isRunning())
 	})
 }
 
@@ -211,21 +174,6 @@ func TestPostponedEntryCostsOneWakeUp(t *testing.T) {
 		require.Equal(t, time.Hour, <-fired)
 		synctest.Wait()
 		require.Equal(t, 1, f.idle.get())
-		require.Zero(t, f.disturbed.get())
-	})
-}
-
-func TestWakeUpThatCameTooLateDoesNotDisturbTheNextSleep(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture()
-		defer f.Close()
-		f.mu.Lock()
-		f.wakeLocked() // as if sent while the sleep ended by itself
-		f.mu.Unlock()
-		timer := newTestTimer(func() {})
-		f.Schedule(&timer.Entry, time.Hour)
-		synctest.Wait()
 		require.Zero(t, f.disturbed.get())
 	})
 }
