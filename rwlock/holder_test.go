@@ -97,3 +97,26 @@ func TestForceUnlockTakesTheLockFromManyReaders(t *testing.T) {
 	require.ErrorIs(t, mu.ForceUnlock(t.Context()), signalbox.ErrNotHeld)
 	require.NoError(t, must(t, mu, write).Unlock())
 }
+
+// P5: a ForceUnlock whose reply is lost is sent again, and spares the present holder.
+func TestAForceUnlockWithoutAReplyIsRepeated(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []redistest.FaultKind{redistest.CutBeforeRequest, redistest.CutAfterRequest} {
+		t.Run(kind.String(), func(t *testing.T) {
+			t.Parallel()
+			f := sharedFixture(t)
+			proxy := redistest.NewProxy(t, f.server.Addr())
+			mu := rwlock.New(locktest.Session(t, proxy), f.name)
+			require.ErrorIs(t, mu.ForceUnlock(t.Context()), signalbox.ErrNotHeld)
+			holder := must(t, f.lock(), write)
+			waiting := f.queue(t.Context(), f.lock(), write, 1)
+			proxy.SetMatch(locktest.RunsScript(scripts.RWLockForce))
+			proxy.Arm(redistest.Fault{Kind: kind})
+			require.NoError(t, mu.ForceUnlock(t.Context()))
+			lease := locktest.MustHave(t, waiting)
+			require.ErrorIs(t, holder.Unlock(), signalbox.ErrLost)
+			require.NoError(t, lease.Err())
+			require.NoError(t, lease.Unlock())
+		})
+	}
+}

@@ -270,6 +270,7 @@ func TestNoMoreThan1024HoldsAreIdle(t *testing.T) {
 		require.Len(t, table.TakeIdle(), maxIdle)
 		require.Zero(t, table.Idle())
 		require.Empty(t, table.TakeIdle())
+		table.Use("0").HoldEnded(exclusiveKey) // it is as usable as before
 	})
 }
 

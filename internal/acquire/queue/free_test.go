@@ -4,6 +4,7 @@ package queue
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -41,6 +42,23 @@ func (u *user) releaseAt(a *Attempt, lastUsed wire.Stamp) bool {
 	return wasHeld
 }
 
+// P3, P7: a lock that was free, and that no other session wants, is released by one short call. It leaves the floor.
+func TestRelease_NoQueue_IsShort(t *testing.T) {
+	t.Parallel()
+	for _, used := range []wire.Stamp{0, 1, 100} {
+		f := newFixture(t)
+		u := f.proxied()
+		sent := f.releases(u)
+		a := u.acquire()
+		require.True(t, u.releaseAt(a, a.Grant().Stamp+used))
+		require.Equal(t, []string{"free"}, sent())
+		floor := a.Grant().Stamp + used
+		require.Equal(t, "sb1-"+floor.Text(), f.server.MustDo(t, "GET", u.q.keys.Holder))
+		_, attempts, _ := u.Len()
+		require.Zero(t, attempts)
+	}
+}
+
 // P1, P7: the only attempt of a session asks for the holder key alone, under the same purse. If that decides nothing the whole call
 // follows, and the purse is empty.
 func TestEnter_OnlyAttempt_IsShort(t *testing.T) {
@@ -66,6 +84,25 @@ func TestEnter_OnlyAttempt_IsShort(t *testing.T) {
 
 	u.release(u.acquire())
 	require.Equal(t, "3", redistest.Receive(t, "a whole call", keys))
+	f.awaitNothingLeft(u, other)
+}
+
+// P6: a waiter that came since the grant has marked the key. The short release finds the mark, and the leave that follows
+// hands the lock over.
+func TestRelease_WaiterCame_IsFollowedByTheLeave(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	u, other := f.proxied(), f.direct()
+	sent := f.releases(u)
+	a := u.acquire()
+	waiting := other.startWaiting(t.Context(), 1)
+	require.True(t, u.releaseAt(a, a.Grant().Stamp))
+	require.Equal(t, []string{"free", "leave"}, sent())
+	other.release(within(t, "the lock", waiting).mustHave(t))
+
+	a = u.acquire() // the purse is empty: the release that follows a miss is the leave
+	require.True(t, u.releaseAt(a, a.Grant().Stamp))
+	require.Equal(t, []string{"free", "leave", "leave"}, sent())
 	f.awaitNothingLeft(u, other)
 }
 
@@ -141,4 +178,43 @@ func TestPurse_MissesAreFew(t *testing.T) {
 		require.True(t, p.allows())
 		p.pay(2)
 	}
+}
+
+// P7: a session tries the short release once its leaves have shown that its locks have no queues. A release that hands the lock
+// over shows nothing.
+func TestRelease_LeavesFoundNoQueue_TheNextIsShort(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	u, other := f.proxied(), f.direct()
+	sent := f.releases(u)
+	u.purse.pay(-missCost)
+	for n := range missCost + 2 {
+		a := u.acquire()
+		if n == 1 {
+			waiting := other.startWaiting(t.Context(), 1)
+			require.True(t, u.releaseAt(a, a.Grant().Stamp))
+			turn := within(t, "the lock", waiting).mustHave(t)
+			// The stamp says that one token was used. Otherwise a stamp within 255 µs is not the server's time, and its hold pays nothing.
+			require.True(t, other.releaseAt(turn, turn.Grant().Stamp))
+			continue
+		}
+		require.True(t, u.releaseAt(a, a.Grant().Stamp))
+	}
+	all := sent()
+	require.Equal(t, slices.Repeat([]string{"leave"}, missCost+1), all[:missCost+1])
+	require.Equal(t, "free", all[missCost+1])
+}
+
+// P7: misses that are under way at once are paid in again before the next try.
+func TestPurse_MissesAtOnceAreRepaid(t *testing.T) {
+	t.Parallel()
+	p := new(purse)
+	for range 10 {
+		p.pay(-missCost)
+	}
+	for range 11 * missCost {
+		require.False(t, p.allows())
+		p.pay(1)
+	}
+	require.True(t, p.allows())
 }

@@ -152,3 +152,18 @@ func TestHoldOfTheQueueIsNotKept(t *testing.T) {
 	u.leaves(a)
 	h.Done()
 }
+
+// P6: a hold is not kept while another attempt of its session waits for the lock.
+func TestHoldThatItsSessionWantsIsNotKept(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	u := f.joinBusy(f.server)
+	u.awaitRecalls()
+	a, _ := u.keep()
+	fair := u.q.newWaitingAttempt(lockRequest)
+	require.False(t, a.MayKeep())
+	fair.endWaiting()
+	fair.Abandon()
+	require.True(t, a.MayKeep(), "nothing of it was sent")
+	u.leaves(a)
+}
