@@ -292,3 +292,27 @@ func TestAForeignKeyIsUntouched(t *testing.T) {
 		server.MustDo(t, "DEL", key)
 	}
 }
+
+// P4: calls that fail, give up or panic leave nothing behind in the session.
+func TestNothingRemainsOfCallsThatFailed(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := session(t, server)
+	g := newGate("")
+	g.err = errors.New("broken")
+	running := later(t.Context(), once.New(s, "a"), g.run)
+	<-g.begun
+	ctx, cancel := context.WithCancel(t.Context())
+	waiting := later(ctx, once.New(s, "a"), never(t))
+	redistest.Await(t, "the call to wait", func() bool { return once.Flights(s) == 1 })
+	cancel()
+	require.ErrorIs(t, receive(t, waiting).err, context.Canceled)
+	close(g.open)
+	require.ErrorIs(t, receive(t, running).err, g.err)
+	require.Panics(t, func() {
+		_, _, _ = once.New(s, "a").Do(t.Context(), func(context.Context, signalbox.Lease) ([]byte, error) { panic("broken") })
+	})
+	require.Zero(t, once.Flights(s))
+	// The cancelled call is undone in the background, and its listener closes after that.
+	redistest.Await(t, "nothing to be left", func() bool { return locktest.Channels(s)+locktest.Undoing(s) == 0 })
+}

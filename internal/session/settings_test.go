@@ -135,3 +135,16 @@ func TestNativeLayoutCancelsAnother(t *testing.T) {
 	require.NoError(t, l.Check(session.Fair))
 	require.Same(t, layout.Native(), l.Layout)
 }
+
+func TestDurationOutOfBoundsIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, good := range []time.Duration{100 * time.Millisecond, time.Second, 24 * time.Hour} {
+		require.NoError(t, session.CheckDuration("a lease", good))
+	}
+	for _, bad := range []time.Duration{-time.Second, 0, 100*time.Millisecond - 1, 24*time.Hour + 1} {
+		err := session.CheckDuration("a lease", bad)
+		require.ErrorIs(t, err, errs.ErrBadOption)
+		require.ErrorContains(t, err, "a lease of "+bad.String())
+		require.ErrorContains(t, err, "from 100ms to 24h")
+	}
+}
