@@ -261,3 +261,25 @@ func TestKeyOfAnotherKindIsLeftAlone(t *testing.T) {
 	require.NoError(t, lease.Unlock())
 	require.True(t, strings.HasPrefix(w.value(1), "sb1-"))
 }
+
+// P8: the holder is the one that a quorum has, and ForceUnlock ends its lease at once.
+func TestTheHolderOfAQuorumIsForced(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 3, 0)
+	hours := signalbox.WithRenewedLease(time.Hour) // so no renewal reports it
+	mu := w.lock(hours)
+	require.ErrorIs(t, mu.ForceUnlock(t.Context()), signalbox.ErrNotHeld)
+	_, err := mu.Holder(t.Context())
+	require.ErrorIs(t, err, signalbox.ErrNotHeld)
+	sessions := w.sessions(signalbox.WithLabel("host:42"))
+	lease := w.mustLockAll(redlock.New(sessions, w.name, hours))
+	holder, err := mu.Holder(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "redlock", holder.Kind)
+	require.Equal(t, "host:42", holder.Label)
+	require.Contains(t, []string{sessions[0].ID(), sessions[1].ID(), sessions[2].ID()}, holder.Session)
+	require.NoError(t, mu.ForceUnlock(t.Context()))
+	redistest.Receive(t, "the end of the lease", lease.Done())
+	require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
+	w.awaitFree()
+}

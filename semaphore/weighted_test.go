@@ -4,7 +4,6 @@ package semaphore_test
 
 import (
 	"math"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -41,23 +40,4 @@ func TestWeightedOfANegativeNumberTakesNothing(t *testing.T) {
 		require.ErrorIs(t, w.Acquire(t.Context(), n), signalbox.ErrBadOption)
 		require.False(t, w.TryAcquire(n))
 	}
-}
-
-// Parts of one acquisition are released from many goroutines at once, and the sums match.
-func TestWeightedPartsAreReleasedAtOnce(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	sem := semaphore.New(newSession(t, server), "a", 64)
-	w := sem.Weighted(t.Context())
-	w.OnLost(func(err error) { t.Error(err) })
-	require.NoError(t, w.Acquire(t.Context(), 40))
-	require.NoError(t, w.Acquire(t.Context(), 24))
-	var users sync.WaitGroup
-	for range 32 {
-		users.Go(func() { w.Release(2) })
-	}
-	users.Wait()
-	require.Zero(t, heldPermits(t, server))
-	require.Equal(t, 64, available(t, sem))
-	require.Panics(t, func() { w.Release(1) })
 }
