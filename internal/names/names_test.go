@@ -211,7 +211,7 @@ func TestPermitKeysAreNotSharedWithLocks(t *testing.T) {
 		set, err := names.Native(names.NamingOptions{Prefix: names.DefaultPrefix}, name)
 		require.NoError(t, err)
 		for _, key := range []string{
-			set.Holder, set.Unlocked, set.QueueKey(), set.HeartbeatsKey(), set.Writers(), set.Readers(), set.RWHeartbeats(), set.Grants(), set.Permits(), set.PermitsQueue(), set.PermitsHeartbeats(),
+			set.Holder, set.Unlocked(), set.QueueKey(), set.HeartbeatsKey(), set.Writers(), set.Readers(), set.RWHeartbeats(), set.Grants(), set.Permits(), set.PermitsQueue(), set.PermitsHeartbeats(),
 		} {
 			require.Empty(t, seen[key], "%s is also a key of %s", key, name)
 			seen[key] = name

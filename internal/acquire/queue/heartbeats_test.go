@@ -11,6 +11,7 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/dispatch"
+	"github.com/signalbox-go/signalbox/internal/names"
 )
 
 // P7: polls of one session fall on common instants, each within a pause of the last one.

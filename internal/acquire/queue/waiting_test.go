@@ -58,7 +58,7 @@ func TestWaiterAfterATryIsAlive(t *testing.T) {
 	_, err := u.q.try(t.Context(), lockRequest)
 	require.ErrorIs(t, err, errs.ErrHeld)
 	waiting := u.startWaiting(t.Context(), 1)
-	require.NotNil(t, f.server.MustDo(t, "HGET", u.q.keys.All[2], u.session.ID()))
+	require.NotNil(t, f.server.MustDo(t, "HGET", u.q.keys.AppendKeys(nil)[2], u.session.ID()))
 	holder.release(held)
 	u.release(within(t, "the lock", waiting).mustHave(t))
 	f.awaitNothingLeft(holder, u)

@@ -18,14 +18,12 @@ var permitsKind = Protocol{QueueScripts: &layout.QueueScripts{
 }}
 
 // permitsKeys returns the keys of the semaphore of the tests.
-func permitsKeys(tb testing.TB) *LockKeys {
+func permitsKeys(tb testing.TB) *names.Set {
 	tb.Helper()
 	n, err := names.Native(names.NamingOptions{Prefix: names.DefaultPrefix}, "a")
 	require.NoError(tb, err)
-	return &LockKeys{
-		Holder: n.Permits(), All: []string{n.Permits(), n.PermitsQueue(), n.PermitsHeartbeats()},
-		Channel: names.Grants(names.DefaultPrefix),
-	}
+	n = n.ForSemaphore()
+	return &n
 }
 
 // permitWithKey is a request for the permit, with that share key.
