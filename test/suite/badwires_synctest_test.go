@@ -18,7 +18,7 @@ import (
 )
 
 // badWires is a crowd with unlike terms and little patience, whose wires are slow, silent, refused, cut, and lose requests, replies and
-// messages. In the end nothing is left.
+// messages. Of several servers one after the other fails as well. In the end nothing is left.
 func badWires(w *World, k Kind) {
 	w.onBadWires(k, 1, time.Duration(redistest.Rounds(20, 120))*time.Second)
 }
@@ -44,6 +44,9 @@ func (w *World) onBadWires(k Kind, seed uint64, lasts time.Duration) {
 				}
 			})
 		}
+	}
+	if len(w.redis) > 1 {
+		group.Go(func() { w.failServers(ctx, processes, chance{rand.New(rand.NewPCG(seed, 99))}) })
 	}
 	group.Wait()
 	require.Greater(w, uses.Load(), int64(lasts/(40*time.Second)), "it was no use")
@@ -84,6 +87,26 @@ func (w *Wire) disturb(ctx context.Context, c chance) {
 	w.LoseMessages(false)
 	w.Latency(0)
 	w.Heal()
+}
+
+// failServers lets one server after the other be silent for all processes, or lose its data: it has no vote for one lease then.
+func (w *World) failServers(ctx context.Context, processes []*Process, c chance) {
+	for i := 0; ctx.Err() == nil; i++ {
+		time.Sleep(c.below(5 * time.Second))
+		server := i % len(w.redis)
+		if i%2 == 0 {
+			w.redis[server].FlushAll()
+			time.Sleep(w.Life * 3 / 2)
+			continue
+		}
+		for _, p := range processes {
+			p.SilenceServer(server)
+		}
+		time.Sleep(c.below(w.Life))
+		for _, p := range processes {
+			p.Heal()
+		}
+	}
 }
 
 // useSomehow uses a lock on one of several terms, by a Lock that may give up or a TryLock, and reports whether it had it.

@@ -76,8 +76,8 @@ func (w *World) givesUp(k Kind, helper *Process, t trial) {
 	w.Free(helper, name)
 }
 
-// waitCosts lets many goroutines of a session wait: together they poll about once a second, unless the layout is that of other clients, and
-// are subscribed once. Nothing remains of waits that have ended.
+// waitCosts lets many goroutines of a session wait: together they poll about once a second, unless the layout is that of other clients, are
+// subscribed once, and cost no goroutine. Nothing remains of waits that have ended.
 func waitCosts(w *World, k Kind) {
 	p, other := w.Process(k), w.Rival(k)
 	w.Unlocks(w.Holds(p, "before"))
@@ -90,6 +90,7 @@ func waitCosts(w *World, k Kind) {
 		all = append(all, locktest.LaterWith(ctx, p.Lock("a").Lock))
 	}
 	time.Sleep(10 * time.Second)
+	require.LessOrEqual(w, started(), 8*max(k.Servers, 1), "none for each call")
 	p.Arm(0, None)
 	seconds := redistest.Rounds(120, 900)
 	time.Sleep(time.Duration(seconds) * time.Second)

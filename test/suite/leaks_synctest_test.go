@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
@@ -56,29 +58,66 @@ func givenUp(w *World, k Kind) {
 	}
 }
 
-// closes ends a session that holds and waits.
+// closes ends a session that holds and waits, in time, whatever the server does and however long it may take. Calls that wait end with
+// ErrClosed, the lease is over, and nothing is left of either.
 func closes(w *World, k Kind) {
+	causes, limits := []func(*Wire){func(*Wire) {}}, []time.Duration{0}
+	if w.Virtual {
+		causes, limits = append(causes, (*Wire).Silence, (*Wire).Refuse), append(limits, 300*time.Millisecond, session.DefaultCloseGrace)
+	}
+	for i, cause := range causes {
+		for j, limit := range limits {
+			if redistest.Quick() && (i+j+len(k.Name))%len(limits) != 0 {
+				continue // kinds have the others
+			}
+			w.closesIn(k, fmt.Sprint(i, j), cause, limit)
+		}
+	}
+}
+
+func (w *World) closesIn(k Kind, name string, cause func(*Wire), limit time.Duration) {
+	w.Helper()
 	a, b := w.Process(k), w.Rival(k)
-	h, other := w.Holds(a, "a"), w.Holds(b, "b")
-	waiting := w.Waits(w.Context(), a, "b")
-	require.Error(w, a.Close(locktest.Ended()), "a lease was left")
-	got := <-waiting
-	require.ErrorIs(w, got.Err, signalbox.ErrClosed)
+	held, awaited, late := name+"held", name+"awaited", name+"late"
+	h, other := w.Holds(a, held), w.Holds(b, awaited)
+	waiting := []waiter{w.Waits(w.Context(), a, awaited), locktest.LaterWith(w.Context(), a.Lock(awaited).Lock)}
+	cause(a.Wire)
+	waiting = append(waiting, locktest.LaterWith(w.Context(), a.Lock(awaited).Lock))
+	w.isFree(a, late, 50*time.Millisecond) // what it asked for may be undone
+	ctx, cancel := context.WithTimeout(w.Context(), limit)
+	defer cancel()
+	if limit == session.DefaultCloseGrace {
+		ctx = context.Background()
+	}
+	began := time.Now()
+	err := a.Close(ctx)
+	require.True(w, err != nil || limit > 0, "a lease was left") // else it may have ended by itself
+	require.True(w, !w.Virtual || time.Since(began) <= limit+time.Duration(len(a.Sessions))*1100*time.Millisecond, "%v", time.Since(began))
+	for _, waits := range waiting {
+		require.ErrorIs(w, (<-waits).Err, signalbox.ErrClosed)
+	}
 	<-h.Done()
-	w.Unlocks(other)
-	w.Free(b, "a")
-	w.Free(b, "b")
-	_, err := a.Lock("a").Lock(w.Context())
+	_, err = a.Lock(held).Lock(w.Context())
 	require.ErrorIs(w, err, signalbox.ErrClosed)
+	w.Unlocks(other)
+	if w.Virtual {
+		a.Heal()
+		time.Sleep(max(45*time.Second, 4*k.Dead)) // what the server does not know of ends by itself
+	}
+	for _, name := range []string{held, awaited} {
+		w.Unlocks(w.Gets(w.Waits(w.Context(), b, name), soon+k.Shortest))
+	}
 	if !w.Virtual {
 		return
 	}
 	require.NoError(w, b.Close(w.Context()))
 	time.Sleep(15 * time.Second)
+	synctest.Wait()
 	w.NoSubscribers()
 	require.Zero(w, goroutines())
-	w.LeavesNothing(b, "a")
-	w.LeavesNothing(b, "b")
+	for _, name := range []string{held, awaited, late} {
+		w.LeavesNothing(b, name)
+	}
 }
 
 // closesAnytime closes a session at each of many instants, while its goroutines acquire and release: in time, with a context that has ended

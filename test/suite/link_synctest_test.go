@@ -20,6 +20,7 @@ import (
 // link is one connection of a wire. Its fields are guarded by the lock of the wire, but for the connections.
 type link struct {
 	w                *Wire
+	number           int // of the server
 	client, server   net.Conn
 	muteUp, muteDown bool    // nothing passes any more
 	resp3            bool    // messages and confirmations of subscriptions are pushes
@@ -45,6 +46,8 @@ func (l *link) start() {
 	}()
 }
 
+func (l *link) isSilentLocked() bool { return l.w.mu.silent || l.w.mu.away == l.number+1 }
+
 func (l *link) cut() { l.w.locked(l.closeLocked) }
 
 func (l *link) closeLocked() {
@@ -60,7 +63,7 @@ func (l *link) forwardRequests(up *delayLine) {
 			return
 		}
 		name := locktest.CommandName(words)
-		f, onCount := l.w.count(name, words)
+		f, onCount := l.count(name, words)
 		if onCount != nil {
 			onCount(name)
 		}
@@ -110,7 +113,7 @@ func (l *link) forwardReplies(down *delayLine) {
 				}
 				f, l.pending = l.pending[0].fault, l.pending[1:]
 			}
-			l.muteDown = l.muteDown || l.w.mu.silent || f == HideReply
+			l.muteDown = l.muteDown || l.isSilentLocked() || f == HideReply
 			muted, loses = l.muteDown, l.w.mu.loses
 		})
 		switch {

@@ -103,15 +103,30 @@ func (w *World) Refuses(words string) {
 }
 
 // goroutines returns how many goroutines of the library the caller's bubble has, without those that read a connection.
-func goroutines() (n int) {
+func goroutines() int {
+	return count(func(calls string) bool {
+		return strings.Contains(calls, "signalbox/internal/") && !strings.Contains(calls, "wire.(*conn).Read")
+	})
+}
+
+// started returns how many goroutines of the caller's bubble the library has started.
+func started() int {
+	return count(func(calls string) bool {
+		const library = "github.com/signalbox-go/signalbox/"
+		_, by, _ := strings.Cut(calls, "created by ")
+		return strings.HasPrefix(by, library) && !strings.HasPrefix(by, library+"test/") && !strings.HasPrefix(by, library+"internal/testing/")
+	})
+}
+
+// count returns how many goroutines of the caller's bubble have such a stack.
+func count(is func(calls string) bool) (n int) {
 	stacks := make([]byte, 4<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]
 	header, _, _ := strings.Cut(string(stacks), "\n")
 	_, bubble, _ := strings.Cut(header, ", ") // "goroutine 9 [running, synctest bubble 1]:"
 	for stack := range strings.SplitSeq(string(stacks), "\n\n") {
 		header, calls, _ := strings.Cut(stack, "\n")
-		inBubble := strings.HasSuffix(header, ", "+bubble)
-		if inBubble && strings.Contains(calls, "signalbox/internal/") && !strings.Contains(calls, "wire.(*conn).Read") {
+		if strings.HasSuffix(header, ", "+bubble) && is(calls) {
 			n++
 		}
 	}

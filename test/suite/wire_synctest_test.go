@@ -54,6 +54,7 @@ type Wire struct {
 		fault    Fault
 		refuses  bool // new connections are refused
 		silent   bool // nothing passes any more, in any direction
+		away     int  // the same, to and from the server of this number, counted from 1; 0: none
 		loses    bool // published messages are lost
 		latency  time.Duration
 	}
@@ -76,6 +77,9 @@ func (w *Wire) OnRequest(do func(name string)) { w.locked(func() { w.mu.onCount 
 // Silence swallows everything, on the connections that are there and on new ones.
 func (w *Wire) Silence() { w.locked(func() { w.mu.silent = true }) }
 
+// SilenceServer does so on the connections to one of several servers.
+func (w *Wire) SilenceServer(server int) { w.locked(func() { w.mu.away = server + 1 }) }
+
 // Refuse closes all connections, and refuses new ones.
 func (w *Wire) Refuse() {
 	w.locked(func() { w.mu.refuses = true })
@@ -91,7 +95,7 @@ func (w *Wire) Latency(d time.Duration) { w.locked(func() { w.mu.latency = d }) 
 // Heal closes all connections, and new ones work.
 func (w *Wire) Heal() {
 	w.Cut()
-	w.locked(func() { w.mu.silent, w.mu.refuses, w.mu.at = false, false, 0 })
+	w.locked(func() { w.mu.silent, w.mu.refuses, w.mu.away, w.mu.at = false, false, 0, 0 })
 }
 
 // Cut closes all connections.
@@ -116,14 +120,14 @@ func (w *Wire) locked(do func()) {
 	do()
 }
 
-// connect returns the client's end of a connection to the server that dial reaches.
-func (w *Wire) connect(dial func() (net.Conn, error)) (net.Conn, error) {
+// connect returns the client's end of a connection to a server, which dial reaches.
+func (w *Wire) connect(number int, dial func() (net.Conn, error)) (net.Conn, error) {
 	server, err := dial()
 	if err != nil {
 		return nil, err
 	}
 	near, client := net.Pipe()
-	l := &link{w: w, client: client, server: server}
+	l := &link{w: w, number: number, client: client, server: server}
 	var refused bool
 	w.locked(func() {
 		if refused = w.mu.refuses; refused {
@@ -171,7 +175,8 @@ func isScript(name string, words []string) bool {
 }
 
 // count counts a request, and returns its fault. A ping is not counted.
-func (w *Wire) count(name string, words []string) (f Fault, onCount func(string)) {
+func (l *link) count(name string, words []string) (f Fault, onCount func(string)) {
+	w := l.w
 	subscribes := strings.HasSuffix(name, "SUBSCRIBE") && !strings.Contains(name, "UNSUB")
 	w.locked(func() {
 		if isScript(name, words) || subscribes {
@@ -181,7 +186,7 @@ func (w *Wire) count(name string, words []string) (f Fault, onCount func(string)
 				f = w.mu.fault
 			}
 		}
-		if w.mu.silent {
+		if l.isSilentLocked() {
 			f = HideRequest
 		}
 	})

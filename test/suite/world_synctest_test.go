@@ -115,7 +115,7 @@ func (w *World) Process(k Kind, options ...signalbox.LockOption) *Process {
 	p.options = append(k.options(w.Life), options...)
 	var clients []rueidis.Client
 	for server := range w.admins {
-		c := w.client(server, p.connected(w))
+		c := w.client(server, p.connected(w, server))
 		s := signalbox.NewSession(c, w.defaults...)
 		(*session.Handle)(s).Session().UnlockPatience = w.patience
 		p.Sessions, clients = append(p.Sessions, s), append(clients, c)
@@ -130,8 +130,8 @@ func (w *World) Process(k Kind, options ...signalbox.LockOption) *Process {
 	return p
 }
 
-// connected makes a client of this process, whose connections have its wire.
-func (p *Process) connected(w *World) func(o *rueidis.ClientOption) {
+// connected makes a client of this process for a server, whose connections have its wire.
+func (p *Process) connected(w *World, server int) func(o *rueidis.ClientOption) {
 	return func(o *rueidis.ClientOption) {
 		dial := o.DialCtxFn
 		if dial == nil {
@@ -144,7 +144,7 @@ func (p *Process) connected(w *World) func(o *rueidis.ClientOption) {
 		}
 		o.ConnWriteTimeout, o.DisableCache = w.patience, true
 		o.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, t *tls.Config) (net.Conn, error) {
-			return p.connect(func() (net.Conn, error) { return dial(ctx, addr, d, t) })
+			return p.connect(server, func() (net.Conn, error) { return dial(ctx, addr, d, t) })
 		}
 		signalbox.Tune(o)
 	}
