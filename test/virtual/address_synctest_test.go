@@ -20,6 +20,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/election"
+	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
@@ -66,7 +67,7 @@ func (a *movingAddress) session(mod func(*rueidis.ClientOption), options ...sign
 	})
 	s := signalbox.NewSession(c, options...)
 	a.ends = append(a.ends, func() {
-		_ = s.Close(endedContext())
+		_ = s.Close(locktest.Ended())
 		c.Close()
 	})
 	return s

@@ -5,11 +5,18 @@ package virtual_test
 import (
 	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"log/slog"
-	"maps"
+	"math/big"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -40,13 +47,23 @@ type outside struct {
 	fails func() (rueidis.AuthCredentials, error) // the function in place of the usual one for credentials, or nil
 	reply rawReply                                // what the first server replies by itself, or nil
 	hello *strings.Replacer                       // what the first server says otherwise in the replies to HELLO, or nil
-	tls   tlsSides
+	files string                                  // the folder of the client's certificate and key, if it has them
 }
 
 // newOutside returns two servers, which refuse AUTH on subscribed connections with refusesAUTH.
 func newOutside(f *fixture, refusesAUTH bool) *outside {
 	o := &outside{movingAddress: f.movingAddress()}
-	o.over = o.connect
+	o.over = func(conn net.Conn, to *miniredis.Miniredis, config *tls.Config) (net.Conn, error) {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if o.hello != nil && to == o.redis {
+			conn = &sayingConn{conn, o.hello}
+		}
+		if config != nil {
+			conn = asTLS{conn}
+		}
+		return conn, nil
+	}
 	o.serve(o.redis, refusesAUTH)
 	o.serve(o.next, refusesAUTH)
 	return o
@@ -110,8 +127,7 @@ func (o *outside) change(reply rawReply, hello ...string) {
 // restart ends all connections, and refuses new ones for a time.
 func (o *outside) restart(during func()) {
 	for _, link := range o.links {
-		link.refuses.Store(true)
-		link.cut()
+		link.refuse()
 	}
 	during()
 	for _, link := range o.links {
@@ -186,8 +202,13 @@ var (
 )
 
 func beliefs() map[string]belief {
-	all := map[string]belief{
+	return map[string]belief{
 		"nothing": {changes: func(*outside) {}},
+		"half of a certificate for a while": {mod: withFiles, says: files, changes: func(o *outside) {
+			o.renew("cert")
+			time.Sleep(time.Minute)
+			o.renew("cert", "key")
+		}},
 		"the token": {changes: func(o *outside) {
 			for _, token := range []string{"b", "a longer one", "c"} {
 				o.rotate(token)
@@ -253,8 +274,41 @@ func beliefs() map[string]belief {
 			o.change(nil)
 		}},
 	}
-	maps.Copy(all, certificateBeliefs())
-	return all
+}
+
+// renew writes files of the client: those of another certificate.
+func (o *outside) renew(files ...string) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(o, err)
+	form := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
+	signed, err := x509.CreateCertificate(rand.Reader, form, form, key.Public(), key)
+	require.NoError(o, err)
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	require.NoError(o, err)
+	for _, name := range files {
+		block := &pem.Block{Type: "CERTIFICATE", Bytes: signed}
+		if name == "key" {
+			block = &pem.Block{Type: "PRIVATE KEY", Bytes: secret}
+		}
+		require.NoError(o, os.WriteFile(filepath.Join(o.files, name), pem.EncodeToMemory(block), 0o600))
+	}
+}
+
+// asTLS is a connection that says that it has TLS.
+type asTLS struct{ net.Conn }
+
+// ConnectionState returns the state of a connection that has TLS.
+func (asTLS) ConnectionState() tls.ConnectionState { return tls.ConnectionState{} }
+
+// withFiles lets a client connect as a URL says that names files. The connections only say that they have TLS.
+func withFiles(o *outside, options *rueidis.ClientOption) {
+	if o.files == "" {
+		o.files = o.TempDir()
+		o.renew("cert", "key")
+	}
+	parsed, err := signalbox.ParseURL("rediss://127.0.0.1?cert=" + o.files + "/cert&key=" + o.files + "/key")
+	require.NoError(o, err)
+	options.TLSConfig = parsed.TLSConfig
 }
 
 // What changes behind a session that holds, waits, leads and owns shards is used from then on: when the address leads to another
@@ -497,4 +551,49 @@ func TestTheVersionOfAnotherServerCostsNothing(t *testing.T) {
 		require.NoError(f, locked(f.Context(), s))
 		require.Equal(f, usual, f.scripts.Load()-before)
 	})
+}
+
+// Two sessions at one address have functions for credentials of their own. Only the session whose function fails logs that: it is
+// the one whose connections are concerned. So it is if the options were tuned already.
+func TestOnlyTheSessionWhoseConnectionsFailLogsThat(t *testing.T) {
+	t.Parallel()
+	for _, tuned := range []bool{false, true} {
+		bubbleOfUsers(t, func(f *fixture) {
+			o := newOutside(f, false)
+			o.rotate("a")
+			right := func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+				return rueidis.AuthCredentials{Username: "teller", Password: "a"}, nil
+			}
+			dial := func(credentials func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error)) (*signalbox.Session, *logLines) {
+				logger, lines := logged()
+				options := rueidis.ClientOption{
+					InitAddress: []string{"shared:1"}, ForceSingleClient: true, AlwaysRESP2: true, AuthCredentialsFn: credentials,
+					DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return f.Dial() },
+				}
+				if tuned {
+					signalbox.Tune(&options)
+				}
+				s, err := signalbox.DialWith(f.Context(), options, signalbox.WithLogger(logger))
+				require.NoError(f, err)
+				f.Cleanup(func() { _ = s.Close(locktest.Ended()) })
+				return s, lines
+			}
+			failing, says := dial(o.credentials)
+			other, silent := dial(right)
+			use := func() {
+				for range 150 {
+					require.NoError(f, locked(f.Context(), failing))
+					require.NoError(f, locked(f.Context(), other))
+					time.Sleep(100 * time.Millisecond)
+				}
+			}
+			use()
+			o.fail(func() (rueidis.AuthCredentials, error) { return rueidis.AuthCredentials{}, errors.New("throttled") })
+			use()
+			o.fail(nil)
+			use()
+			requireLines(f, says.String(), refreshed)
+			requireLines(f, silent.String(), nil)
+		})
+	}
 }

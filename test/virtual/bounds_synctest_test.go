@@ -296,7 +296,7 @@ func TestEveryNumberOfTheClientHasBounds(t *testing.T) {
 				if name == "SelectDB" {
 					continue // a server says which it has
 				}
-				bubble(t, func(f *fixture) {
+				bubbleOfUsers(t, func(f *fixture) {
 					client, _ := f.client(f.T, set)
 					s := signalbox.NewSession(client, quiet)
 					defer client.Close()

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
@@ -85,9 +87,6 @@ type callFixture struct {
 	words string    // the words with which the servers refuse scripts; "" for none
 	late  bool      // the servers execute refused scripts all the same
 }
-
-// session returns the session of a call that asks one server.
-func (c *callFixture) session() *signalbox.Session { return c.s[0] }
 
 // play makes a call, and returns how it ended and when.
 func (c testedCall) play(t *testing.T, fault callFault, limited contextLimit) (ended string, took time.Duration) {
@@ -183,8 +182,7 @@ func (c *callFixture) causeFault() {
 		each(faulty, (*wire).goSilent)
 		each(faulty, (*wire).cut)
 	case refusing:
-		each(faulty, func(w *wire) { w.refuses.Store(true) })
-		each(faulty, (*wire).cut)
+		each(faulty, (*wire).refuse)
 	case cut:
 		each(faulty, func(w *wire) { w.swallowsReplies.Store(true) })
 		go func() {
@@ -239,10 +237,8 @@ func (c *callFixture) since() time.Duration {
 }
 
 func (c *callFixture) close() {
-	ended, cancel := context.WithCancel(context.Background())
-	cancel()
 	for _, s := range c.s {
-		_ = s.Close(ended)
+		_ = s.Close(locktest.Ended())
 	}
 }
 
@@ -538,4 +534,58 @@ var endingRows = []struct {
 	// releases.
 	{of(leaves), of(healthy), "error in 5s", "ended in 100ms"},
 	{of(leaves), of(frozen, connecting, refusing, loading, denied, broken, redirected, expired), "error in 6s", "ended in 1100ms"},
+}
+
+// ownContext is a context that another package made: it ends with an error that package context does not know, and has a
+// deadline that says nothing.
+type ownContext struct {
+	context.Context
+
+	done  chan struct{}
+	ended atomic.Bool
+}
+
+var errOwn = errors.New("an error of its own")
+
+func (c *ownContext) Done() <-chan struct{} { return c.done }
+
+func (c *ownContext) Err() error {
+	if c.ended.Load() {
+		return errOwn
+	}
+	return nil
+}
+
+func (*ownContext) Deadline() (time.Time, bool) { return time.Now().Add(-time.Hour), true }
+
+func ownLimit(ctx context.Context) (context.Context, context.CancelFunc) {
+	c := &ownContext{Context: ctx, done: make(chan struct{})}
+	timer := time.AfterFunc(soon, func() {
+		c.ended.Store(true)
+		close(c.done)
+	})
+	return c, func() { timer.Stop() }
+}
+
+// P10: a call ends when its caller's context ends, and not before, whatever the context says of its deadline. The error of a
+// wait is that of the context, also if package context does not know it.
+func TestEveryCallHeedsAContextOfAnotherPackage(t *testing.T) {
+	t.Parallel()
+	for _, c := range calls() {
+		if c.class == unlocks || c.class == inner || c.class == guesses || c.class == leaves {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			for _, r := range endings {
+				if r.class != c.class || !c.connects(r.fault) || r.fault != held && r.fault != frozen {
+					continue
+				}
+				is, within := c.read(t, r.ends, "own")
+				ended, took := c.play(t, r.fault, ownLimit)
+				require.Equal(t, is, ended, r.fault)
+				require.LessOrEqual(t, took, within+slack, r.fault)
+			}
+		})
+	}
 }

@@ -7,13 +7,18 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/countdown"
+	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	runner "github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -64,7 +69,7 @@ func (noHandler) OnSubscribed()    {}
 // P4: a dispatcher that is closed while it asks a silent cluster for a node waits for no reply.
 func TestClosedDispatcherDoesNotWaitForANode(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(f *fixture) {
+	bubbleOfUsers(t, func(f *fixture) {
 		client, link := f.clusterClient()
 		d, closeAll := dispatcherOf(client)
 		require.NoError(f, client.Do(f.Context(), client.B().Set().Key("a").Value("b").Build()).Error()) // it is connected
@@ -99,7 +104,7 @@ func TestSubscriptionLingersAndEnds(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(f *fixture) {
+			bubbleOfUsers(t, func(f *fixture) {
 				d, _, closeAll := f.dispatcher()
 				defer closeAll()
 				connections := f.redis.CurrentConnectionCount()
@@ -127,4 +132,130 @@ func TestSubscriptionLingersAndEnds(t *testing.T) {
 			})
 		})
 	}
+}
+
+// locksOf returns how to make one lock of each kind that hands over by messages.
+func locksOf(name string) map[string]func(*signalbox.Session) locktest.Lock {
+	return map[string]func(*signalbox.Session) locktest.Lock{
+		"fair":      func(s *signalbox.Session) locktest.Lock { return fair.New(s, name) },
+		"reentrant": func(s *signalbox.Session) locktest.Lock { return reentrant.New(s, name) },
+	}
+}
+
+// refusesSubscriptions lets the fixture refuse every SUBSCRIBE from now on.
+func (f *fixture) refusesSubscriptions() {
+	f.redis.Server().SetPreHook(func(c *server.Peer, command string, _ ...string) bool {
+		if command != "SUBSCRIBE" {
+			return false
+		}
+		c.WriteError("NOPERM this user has no permissions to run the 'subscribe' command")
+		return true
+	})
+}
+
+// P6: a waiter that loses its subscription, and gets no other, polls ten times a second from then
+// on: it does not wait for the poll that was planned while messages came.
+func TestLostSubscriptionBringsPollsForward(t *testing.T) {
+	t.Parallel()
+	const latency = time.Millisecond
+	for name, lock := range locksOf("lost") { //nolint:paralleltest // as above
+		t.Run(name, func(t *testing.T) {
+			for _, after := range []time.Duration{10 * time.Millisecond, 120 * time.Millisecond, 3 * time.Second} {
+				bubbleOfUsers(t, func(f *fixture) {
+					t := f.T
+					users := f.queueUsers(2, latency)
+					lease := atOnce(t, lock(users[0].Session))
+					next := queuedAndListening(t.Context(), lock(users[1].Session))
+					time.Sleep(600 * time.Millisecond) // a second after the first poll was planned, and one was sent
+					f.refusesSubscriptions()
+					users[1].breakSubscriptions()
+					time.Sleep(after)
+					released := time.Now()
+					require.NoError(t, lease.Unlock())
+					got := <-next
+					require.NoError(t, got.err)
+					require.Less(t, got.at.Sub(released), 115*time.Millisecond, "released after %v", after)
+					require.NoError(t, got.lease.Unlock())
+				})
+			}
+		})
+	}
+}
+
+// clusterClient returns a client that takes the embedded server for what it says it is: a cluster.
+func (f *fixture) clusterClient() (rueidis.Client, *wire) {
+	c, link := f.client(f.T, func(o *rueidis.ClientOption) {
+		o.InitAddress, o.ForceSingleClient = []string{"embedded:6379"}, false
+	})
+	require.Equal(f, rueidis.ClientModeCluster, c.Mode())
+	return c, link
+}
+
+// clusterUsers returns n sessions at a cluster, which has no sharded channels.
+func (f *fixture) clusterUsers(n int, latency time.Duration) (users []queueUser) {
+	f.ends = append(f.ends, func() { time.Sleep(2 * time.Second) }) // a client of a cluster closes connections later
+	for range n {
+		c, link := f.clusterClient()
+		link.latency.Store(int64(latency))
+		s := signalbox.NewSession(c)
+		users = append(users, queueUser{s, link})
+		f.ends = append(f.ends, func() {
+			_ = s.Close(locktest.Ended()) // says that leases were left, which the test knows
+			c.Close()
+		})
+	}
+	return users
+}
+
+// P6: a hand-off takes one script and one message at a cluster without sharded channels, whichever
+// session was first.
+func TestClusterWithoutShardsHandsOverByMessage(t *testing.T) {
+	t.Parallel()
+	const latency = 5 * time.Millisecond
+	for name, lock := range locksOf("unsharded") { //nolint:paralleltest // as above
+		t.Run(name, func(t *testing.T) {
+			bubbleOfUsers(t, func(f *fixture) {
+				t := f.T
+				users := f.clusterUsers(2, latency)
+				require.NoError(t, atOnce(t, lock(users[0].Session)).Unlock()) // teaches the server the scripts
+				for n := range 6 {
+					holder, waiter := users[n%2], users[(n+1)%2]
+					lease := atOnce(t, lock(holder.Session))
+					next := queuedAndListening(t.Context(), lock(waiter.Session))
+					released := time.Now()
+					require.NoError(t, lease.Unlock())
+					got := <-next
+					require.NoError(t, got.err)
+					require.LessOrEqual(t, got.at.Sub(released), 4*latency, "by message")
+					require.NoError(t, got.lease.Unlock())
+				}
+			})
+		})
+	}
+}
+
+// P6: a session that only waits for a round, and one that only counts down, share the same
+// channel.
+func TestLatchWithoutShardsOpensByMessage(t *testing.T) {
+	t.Parallel()
+	const latency = 5 * time.Millisecond
+	bubbleOfUsers(t, func(f *fixture) {
+		t := f.T
+		users := f.clusterUsers(3, latency)
+		_, err := countdown.New(users[0].Session, "unsharded").Start(t.Context(), 1)
+		require.NoError(t, err)
+		opened := make(chan time.Time, 1)
+		go func() {
+			same, err := countdown.New(users[1].Session, "unsharded").Round(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, same.Wait(t.Context()))
+			opened <- time.Now()
+		}()
+		time.Sleep(500 * time.Millisecond)
+		counts, err := countdown.New(users[2].Session, "unsharded").Round(t.Context())
+		require.NoError(t, err)
+		_, err = counts.CountDown(t.Context(), "the only one")
+		require.NoError(t, err)
+		require.WithinDuration(t, time.Now(), <-opened, latency, "by message")
+	})
 }

@@ -4,7 +4,6 @@ package virtual_test
 
 import (
 	"fmt"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,27 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
-
-// atTheSameTime runs do for many goroutines at once, and returns how long the slowest took.
-func atTheSameTime(n int, do func(i int)) time.Duration {
-	var slowest time.Duration
-	var mu sync.Mutex
-	var all sync.WaitGroup
-	began := time.Now()
-	for i := range n {
-		all.Go(func() {
-			do(i)
-			mu.Lock()
-			defer mu.Unlock()
-			slowest = max(slowest, time.Since(began))
-		})
-	}
-	all.Wait()
-	return slowest
-}
 
 // P6: a call takes a round trip and a tenth at the most, however far the server is and however many are made at the same
 // time.
@@ -41,7 +23,7 @@ func TestFarServerCostsARoundTripAndATenth(t *testing.T) {
 	t.Parallel()
 	for _, roundTrip := range []time.Duration{10 * time.Millisecond, 40 * time.Millisecond} {
 		for _, n := range []int{5, 64, 200, 1_000}[:redistest.Rounds(3, 4)] {
-			bubble(t, func(f *fixture) {
+			bubbleOfUsers(t, func(f *fixture) {
 				t := f.T
 				c, link := f.client(t, func(o *rueidis.ClientOption) { o.RingScaleEachConn = 10 }) // room for all of them
 				defer c.Close()
@@ -55,14 +37,15 @@ func TestFarServerCostsARoundTripAndATenth(t *testing.T) {
 				}
 				leases := make([]signalbox.Lease, n)
 				for round := range 3 {
-					took := atTheSameTime(n, func(i int) {
-						var err error
-						leases[i], err = reentrant.New(s, fmt.Sprint("far/", i)).Lock(t.Context())
-						require.NoError(t, err)
+					lasted := took(func() {
+						locktest.Together(t, n, func(i int) (err error) {
+							leases[i], err = reentrant.New(s, fmt.Sprint("far/", i)).Lock(t.Context())
+							return err
+						})
 					})
-					require.LessOrEqual(t, took, roundTrip*11/10, "round %d: %d locks", round, n)
-					took = atTheSameTime(n, func(i int) { require.NoError(t, leases[i].Unlock()) })
-					require.LessOrEqual(t, took, roundTrip*11/10, "round %d: %d unlocks", round, n)
+					require.LessOrEqual(t, lasted, roundTrip*11/10, "round %d: %d locks", round, n)
+					lasted = took(func() { locktest.Together(t, n, func(i int) error { return leases[i].Unlock() }) })
+					require.LessOrEqual(t, lasted, roundTrip*11/10, "round %d: %d unlocks", round, n)
 				}
 				synctest.Wait()
 			})

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -21,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -49,8 +51,9 @@ func newEmbedded(t *testing.T) *miniredis.Miniredis {
 	return redis
 }
 
-// bubble runs a test in virtual time, which begins after the time that tokens count from.
-func bubble(t *testing.T, test func(f *fixture)) {
+// bubbleOfUsers runs a test in virtual time, which begins after the time that tokens count from. What the test opens by user, open and the
+// like is closed when it ends.
+func bubbleOfUsers(t *testing.T, test func(f *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC)))
@@ -66,6 +69,11 @@ func bubble(t *testing.T, test func(f *fixture)) {
 		})
 		defer arrive()
 		defer f.redis.Close()
+		defer func() {
+			for _, end := range slices.Backward(f.ends) {
+				end()
+			}
+		}()
 		test(f)
 	})
 }
@@ -134,11 +142,24 @@ func (f *fixture) session(t *testing.T, options ...signalbox.SessionOption) (*si
 	c, link := f.client(t)
 	s := signalbox.NewSession(c, options...)
 	return s, link, func() {
-		ended, cancel := context.WithCancel(context.Background())
-		cancel()
-		_ = s.Close(ended) // says that leases were left, which the test knows
+		_ = s.Close(locktest.Ended()) // says that leases were left, which the test knows
 		c.Close()
 	}
+}
+
+// user opens a session.
+func (f *fixture) user(options ...signalbox.SessionOption) queueUser {
+	f.T.Helper()
+	s, link, end := f.session(f.T, options...)
+	f.ends = append(f.ends, end)
+	return queueUser{s, link}
+}
+
+// open opens a session, and returns its wire, too.
+func (f *fixture) open(options ...signalbox.SessionOption) (*signalbox.Session, *wire) {
+	f.T.Helper()
+	u := f.user(options...)
+	return u.Session, u.wire
 }
 
 // left returns how long the hold of the lock lasts, 0 if no session holds it. A key with a mark outlives its hold.
@@ -188,4 +209,12 @@ func goroutines() int {
 		}
 	}
 	return n
+}
+
+// requireIdle fails the test if a session still does something in the background.
+func requireIdle(t *testing.T, sessions ...*signalbox.Session) {
+	t.Helper()
+	for _, s := range sessions {
+		require.True(t, (*session.Handle)(s).Session().IsIdle(), "something is under way")
+	}
 }

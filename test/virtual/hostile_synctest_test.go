@@ -145,11 +145,11 @@ func TestNoReplyMakesACallPanic(t *testing.T) {
 func hostileCalls() []testedCall {
 	return append(calls(),
 		testedCall{name: "inspect.Names", ready: func(c *callFixture) preparedCall {
-			return func(ctx context.Context) error { return drain(inspect.Names(ctx, c.session(), "")) }
+			return func(ctx context.Context) error { return drain(inspect.Names(ctx, c.s[0], "")) }
 		}},
 		testedCall{name: "inspect.List", ready: func(c *callFixture) preparedCall {
 			return func(ctx context.Context) error {
-				l := inspect.NewList(c.session(), "", time.Second)
+				l := inspect.NewList(c.s[0], "", time.Second)
 				snapshots := make(chan struct{})
 				go func() { // ends with the call's context
 					defer close(snapshots)
@@ -167,18 +167,11 @@ func hostileCalls() []testedCall {
 			s := signalbox.NewSession(c, quiet, signalbox.WithDefaults(signalbox.WithLayout(redisson.Layout())))
 			return func(ctx context.Context) error {
 				defer c.Close()
-				defer cf.end(s)
+				defer func() { _ = s.Close(locktest.Ended()) }()
 				return errors.Join(no(fair.New(s, "a").Lock(ctx)), drain(inspect.Names(ctx, s, "")), no(inspect.Name(ctx, s, "a")), inspect.Break(ctx, s, "a"))
 			}
 		}},
 	)
-}
-
-// end closes a session at once.
-func (*callFixture) end(s *signalbox.Session) {
-	ended, cancel := context.WithCancel(context.Background())
-	cancel()
-	_ = s.Close(ended)
 }
 
 // hostile makes a call of a hostile server. A panic on another goroutine ends the tests.

@@ -27,10 +27,9 @@ func TestAnInnerDoReportsALostLease(t *testing.T) { //nolint:paralleltest // set
 		{signalbox.WithMaxHold(10 * time.Second), time.Minute, signalbox.ErrMaxHold},
 	} {
 		for _, kind := range append(locktest.Locks(), locktest.RedissonReentrant()) {
-			bubble(t, func(f *fixture) {
+			bubbleOfUsers(t, func(f *fixture) {
 				defer clock.Skew(0)
-				s, _, closeAll := f.session(f.T)
-				defer closeAll()
+				s := f.user().Session
 				mu := kind.New(s, "a", c.option)
 				var inner error
 				outer := mu.Do(f.Context(), func(ctx context.Context, _ signalbox.Lease) error {
@@ -50,10 +49,9 @@ func TestAnInnerDoReportsALostLease(t *testing.T) { //nolint:paralleltest // set
 
 // P2: so does the Unlock of a reader that shares its hold with others.
 func TestAReaderBesideOthersReportsALostLease(t *testing.T) { //nolint:paralleltest // sets the clock of the process
-	bubble(t, func(f *fixture) {
+	bubbleOfUsers(t, func(f *fixture) {
 		defer clock.Skew(0)
-		s, _, closeAll := f.session(f.T)
-		defer closeAll()
+		s := f.user().Session
 		mu := locktest.Reader().New(s, "a")
 		first, second := atOnce(f.T, mu), atOnce(f.T, mu)
 		clock.Skew(time.Minute)

@@ -274,40 +274,6 @@ func TestLostIdleHoldIsReportedToNoCaller(t *testing.T) {
 	})
 }
 
-// P6: while a session that keeps the lock uses it again and again, a waiter of another session has it after the running use, and so
-// does a waiter if goroutines of that session wait, after its turn.
-func TestRecalledHoldIsUsedNoMore(t *testing.T) {
-	t.Parallel()
-	const latency, use = time.Millisecond, 5 * time.Millisecond
-	for _, goroutines := range []int{1, 4} {
-		bubble(t, func(f *fixture) {
-			users, closeAll := f.queueUsers(f.T, 2, latency)
-			defer closeAll()
-			mu := f.kept(users[0].Session, "a")
-			ctx, cancel := context.WithCancel(f.Context())
-			var all sync.WaitGroup
-			for range goroutines {
-				all.Go(func() {
-					for ctx.Err() == nil {
-						lease := atOnce(f.T, mu)
-						time.Sleep(use)
-						require.NoError(f, lease.Unlock())
-					}
-				})
-			}
-			for range 20 {
-				time.Sleep(100 * time.Millisecond)
-				began := time.Now()
-				lease := atOnce(f.T, reentrant.New(users[1].Session, "a"))
-				require.LessOrEqual(f, time.Since(began), longestTurn+use+16*latency)
-				require.NoError(f, lease.Unlock())
-			}
-			cancel()
-			all.Wait()
-		})
-	}
-}
-
 // P6: a session that asks for a kept lock in vain, again and again, has it soon and ever more often, although the lock is used and would be kept
 // between any two of its calls: whatever it calls, and in whatever intervals.
 func TestCallsInVainKeepTheLockFromBeingKept(t *testing.T) {
@@ -329,9 +295,8 @@ func TestCallsInVainKeepTheLockFromBeingKept(t *testing.T) {
 		for _, interval := range []time.Duration{550 * time.Millisecond, 5 * time.Second, 4 * time.Minute} {
 			t.Run(name+"/"+interval.String(), func(t *testing.T) {
 				t.Parallel()
-				bubble(t, func(f *fixture) {
-					users, closeAll := f.queueUsers(f.T, 2, time.Millisecond)
-					defer closeAll()
+				bubbleOfUsers(t, func(f *fixture) {
+					users := f.queueUsers(2, time.Millisecond)
 					mu := f.kept(users[0].Session, "a")
 					ctx, cancel := context.WithCancel(f.Context())
 					var using sync.WaitGroup

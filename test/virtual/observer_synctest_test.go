@@ -4,7 +4,6 @@ package virtual_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -307,7 +306,7 @@ func TestALossIsReportedWithItsCauseAndMargin(t *testing.T) {
 			time.Sleep(time.Second)
 		},
 		"max_hold": func(*fixture, *signalbox.Session, *wire) { time.Sleep(time.Minute) },
-		"closed":   func(f *fixture, s *signalbox.Session, _ *wire) { _ = s.Close(endedContext()) },
+		"closed":   func(f *fixture, s *signalbox.Session, _ *wire) { _ = s.Close(locktest.Ended()) },
 	} {
 		t.Run(outcome, func(t *testing.T) {
 			t.Parallel()
@@ -388,28 +387,10 @@ func TestRenewalsReportHowLateTheyAre(t *testing.T) {
 	})
 }
 
-// A subscription that is lost is reported once, and so is that it is back.
-func TestPollingIsReportedUntilMessagesArriveAgain(t *testing.T) {
-	t.Parallel()
-	bubbleOfUsers(t, func(f *fixture) {
-		r := new(recordedEvents)
-		s, link := f.open(signalbox.WithObserver(r.observer(f.T)), quiet)
-		atOnce(f.T, reentrant.New(s, "a"))
-		time.Sleep(time.Second) // it listens for ForceUnlock by now
-		r.took()
-		link.cut()
-		time.Sleep(20 * time.Second)
-		hooks, events := r.took()
-		reports := slices.DeleteFunc(strings.Fields(hooks), func(hook string) bool { return hook == "renewed" })
-		require.Equal(f, []string{"polling", "subscribed"}, reports)
-		require.Error(f, events[slices.Index(strings.Fields(hooks), "polling")].Err)
-	})
-}
-
 // A hook that blocks delays its own call, and neither renewals nor other calls.
 func TestABlockedHookDelaysNoOtherCall(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(f *fixture) {
+	bubbleOfUsers(t, func(f *fixture) {
 		blocked := make(chan struct{})
 		defer close(blocked)
 		block := func(_ context.Context, e signalbox.Event) {
@@ -417,10 +398,9 @@ func TestABlockedHookDelaysNoOtherCall(t *testing.T) {
 				<-blocked
 			}
 		}
-		s, link, end := f.session(f.T, quiet, signalbox.WithObserver(signalbox.Observer{
+		s, link := f.open(quiet, signalbox.WithObserver(signalbox.Observer{
 			Released: block, Lost: block, Renewed: block, Polling: block, Subscribed: block,
 		}))
-		defer end()
 		slow := atOnce(f.T, reentrant.New(s, "a", signalbox.WithClass("slow")))
 		kept := atOnce(f.T, reentrant.New(s, "kept", signalbox.WithClass("quick")))
 		go func() { _ = slow.Unlock() }()
@@ -453,13 +433,12 @@ func TestCloseWaitsForTheHooksOfLosses(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(f *fixture) {
+			bubbleOfUsers(t, func(f *fixture) {
 				var over atomic.Bool
-				s, _, end := f.session(f.T, quiet, signalbox.WithObserver(signalbox.Observer{Lost: func(context.Context, signalbox.Event) {
+				s := f.user(quiet, signalbox.WithObserver(signalbox.Observer{Lost: func(context.Context, signalbox.Event) {
 					time.Sleep(c.hook)
 					over.Store(true)
-				}}))
-				defer end()
+				}})).Session
 				mu := reentrant.New(s, "a")
 				require.NoError(f, no(mu.Lock(f.Context())))
 				if !c.left {
@@ -478,48 +457,16 @@ func TestCloseWaitsForTheHooksOfLosses(t *testing.T) {
 	}
 }
 
-// A panic in a hook neither reaches the caller nor leaves a lock behind.
-func TestAPanicOfAHookIsLoggedAndLeavesNoLock(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(f *fixture) {
-		logger, lines := logged()
-		starts := func(context.Context, signalbox.Event) context.Context { panic("a bug") }
-		ends := func(context.Context, signalbox.Event) { panic(errors.New("a bug")) }
-		s, _, end := f.session(f.T, signalbox.WithLogger(logger), signalbox.WithObserver(signalbox.Observer{
-			Waiting: starts, Acquired: starts, Refused: ends, Released: ends, Renewed: ends, Lost: ends, Forced: ends,
-		}))
-		defer end()
-		mu := reentrant.New(s, "a")
-		lease := atOnce(f.T, mu)
-		require.ErrorIs(f, no(mu.TryLock(f.Context())), signalbox.ErrHeld)
-		require.NoError(f, lease.Unlock())
-		require.Zero(f, f.left("a"))
-		time.Sleep(2 * time.Second)
-		synctest.Wait()
-		require.Equal(f, 1, strings.Count(lines.String(), "level=ERROR"), "a hook that always panics does not fill the log")
-		require.Contains(f, lines.String(), "events=5")
-
-		require.NoError(f, no(mu.Lock(f.Context())))
-		time.Sleep(2 * time.Second) // it is renewed once
-		require.NoError(f, mu.ForceUnlock(f.Context()))
-		time.Sleep(2 * time.Second) // the holder is notified, and the line is written
-		synctest.Wait()
-		require.LessOrEqual(f, strings.Count(lines.String(), "level=ERROR"), 4)
-		require.Contains(f, lines.String(), "a bug")
-	})
-}
-
 // Observers that are merged keep all hooks, each with its own contexts, and names only if they are asked for.
 func TestMergedObserversKeepAllHooks(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(f *fixture) {
+	bubbleOfUsers(t, func(f *fixture) {
 		var first, second recordedEvents
 		named := second.observer(f.T)
 		named.Names = true
-		s, _, end := f.session(f.T, quiet, signalbox.WithObserver(signalbox.Observers(
+		s := f.user(quiet, signalbox.WithObserver(signalbox.Observers(
 			first.observer(f.T), signalbox.Observer{}, named,
-		)))
-		defer end()
+		))).Session
 		lease := atOnce(f.T, reentrant.New(s, "a"))
 		require.Error(f, no(reentrant.New(s, "a").TryLock(f.Context())))
 		time.Sleep(time.Minute)

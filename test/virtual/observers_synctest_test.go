@@ -179,7 +179,7 @@ func TestAFaultOfOneObserverCostsNoOther(t *testing.T) {
 				name := fault.name + "/" + hook + map[bool]string{true: "/first", false: "/last"}[badFirst]
 				t.Run(name, func(t *testing.T) {
 					t.Parallel()
-					bubble(t, func(f *fixture) {
+					bubbleOfUsers(t, func(f *fixture) {
 						var good goodHooks
 						var s *signalbox.Session
 						bad := &badHooks{hook: hook, fault: func() { fault.do(s) }}
@@ -307,17 +307,16 @@ func TestAFaultOfOneCallerCostsNoOther(t *testing.T) {
 		for _, fault := range faults() {
 			t.Run(place+"/"+fault.name, func(t *testing.T) {
 				t.Parallel()
-				bubble(t, func(f *fixture) {
+				bubbleOfUsers(t, func(f *fixture) {
 					logger, _ := logged()
-					s, _, end := f.session(f.T, signalbox.WithLogger(logger), signalbox.WithObserver(signalbox.Observer{
+					s := f.user(signalbox.WithLogger(logger), signalbox.WithObserver(signalbox.Observer{
 						Waiting: func(ctx context.Context, _ signalbox.Event) context.Context {
 							if do, _ := ctx.Value(hookKey{}).(func()); do != nil {
 								do()
 							}
 							return ctx
 						},
-					}))
-					defer end()
+					})).Session
 					go func() {
 						defer func() { _ = recover() }()
 						_ = use(f.Context(), s, func() {

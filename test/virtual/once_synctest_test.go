@@ -137,103 +137,39 @@ func TestOnceRunsForLongerThanKeep(t *testing.T) {
 	})
 }
 
-// A store without a reply is given up when the lease ends.
-func TestOnceStoreWithoutAReplyIsUnconfirmed(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(f *fixture) {
-		r := newRequestFault(redistest.SwallowReply)
-		faulty, link, closeFaulty := f.requestFaultSession(r)
-		defer closeFaulty()
-		began := time.Now()
-		value, ran, err := once.New(faulty, "a", signalbox.WithRenewedLease(10*time.Second)).Do(f.Context(),
-			func(context.Context, signalbox.Lease) ([]byte, error) {
-				link.goSilent()
-				return []byte("x"), nil
-			})
-		require.ErrorIs(f, err, signalbox.ErrUnconfirmed)
-		require.True(f, ran)
-		require.Equal(f, "x", string(value))
-		require.LessOrEqual(f, time.Since(began), 15*time.Second)
-	})
-}
-
 // P2: a lease that was lost before the function began runs no function: another one is acquired.
 func TestOnceRunsNothingUnderALostLease(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(f *fixture) {
-		rf := newRequestFault(redistest.DelayRequest)
-		faulty, _, closeFaulty := f.requestFaultSession(rf)
-		defer closeFaulty()
-		require.True(f, doOnce(f.Context(), once.New(faulty, "warm"), "", 0).ran)
-		rf.arm(2, scripts.OnceRead) // behind the grant
-		go func() {
-			<-rf.fired
-			f.redis.SetError("BUSY Redis is busy running a script")
-			time.Sleep(15 * time.Second)
-			f.redis.SetError("")
-		}()
+	bubbleOfUsers(t, func(f *fixture) {
+		s := f.faultySession(scripts.OnceRead)
+		s.delay.Store(int64(50 * time.Millisecond))
+		require.True(f, doOnce(f.Context(), once.New(s.Session, "warm"), "", 0).ran)
+		s.arm(redistest.DelayRequest, 2) // behind the grant
+		s.then(2, func() {
+			go f.redis.SetError("BUSY Redis is busy running a script")
+			time.AfterFunc(15*time.Second, func() { f.redis.SetError("") })
+		})
 		began := time.Now()
-		r := doOnce(f.Context(), once.New(faulty, "a", signalbox.WithRenewedLease(10*time.Second)), "x", time.Second)
+		r := doOnce(f.Context(), once.New(s.Session, "a", signalbox.WithRenewedLease(10*time.Second)), "x", time.Second)
 		require.Equal(f, doResult{"x", true, nil, r.at}, r)
 		require.Greater(f, r.at.Sub(began), 15*time.Second)
 	})
 }
 
-// Callers that give up long before the work is done do not end it: the source is asked once, and every later
-// call has the outcome.
+// A function whose callers have all left continues, and its outcome is stored: the next call has it.
 func TestOnceWorkOutlivesItsCallers(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct { //nolint:paralleltest // one bubble after the other
-		patience, work time.Duration
-	}{
-		"AlmostDone": {time.Second, 1500 * time.Millisecond},
-		"Long":       {time.Second, time.Minute + 500*time.Millisecond},
-		"VeryShort":  {20 * time.Millisecond, 990 * time.Millisecond},
-	} {
-		t.Run(name, func(t *testing.T) {
-			bubbleOfUsers(t, func(f *fixture) {
-				var runs, early, failed, late atomic.Int64
-				began := time.Now()
-				var all sync.WaitGroup
-				for range 2 {
-					o := once.New(f.user().Session, "price", once.Keep(time.Minute))
-					for range 5 {
-						all.Go(func() {
-							for time.Since(began) < c.work+3*time.Second {
-								call, cancel := context.WithTimeout(f.Context(), c.patience)
-								_, _, err := o.Do(call, func(ctx context.Context, _ signalbox.Lease) ([]byte, error) {
-									runs.Add(1)
-									select {
-									case <-time.After(c.work):
-										return []byte("1.99"), nil
-									case <-ctx.Done():
-										return nil, ctx.Err()
-									}
-								})
-								cancel()
-								switch {
-								case time.Since(began) < c.work:
-									early.Add(1)
-								case err == nil:
-									late.Add(1)
-								default:
-									failed.Add(1)
-								}
-								if err == nil {
-									time.Sleep(200 * time.Millisecond)
-								}
-							}
-						})
-					}
-				}
-				all.Wait()
-				require.EqualValues(f, 1, runs.Load())
-				require.Positive(f, early.Load())
-				require.Zero(f, failed.Load(), "calls that ended after the work was done")
-				require.Greater(f, late.Load(), int64(10*10))
-			})
+	bubbleOfUsers(t, func(f *fixture) {
+		ctx, cancel := context.WithTimeout(f.Context(), time.Second)
+		defer cancel()
+		_, _, err := once.New(f.user().Session, "a").Do(ctx, func(context.Context, signalbox.Lease) ([]byte, error) {
+			time.Sleep(once.DefaultLinger / 2)
+			return []byte("x"), nil
 		})
-	}
+		require.ErrorIs(f, err, context.DeadlineExceeded)
+		next := doOnce(f.Context(), once.New(f.user().Session, "a"), "y", 0)
+		require.Equal(f, doResult{"x", false, nil, next.at}, next)
+	})
 }
 
 type contextKey struct{}
@@ -397,35 +333,6 @@ func TestOnceFunctionEntersNoLeaseOfItsCaller(t *testing.T) {
 	})
 }
 
-// Close in every state: callers that wait get ErrClosed at once, and a run ends with the grace.
-func TestOnceAndClose(t *testing.T) {
-	t.Parallel()
-	bubbleOfUsers(t, func(f *fixture) {
-		runner, other := f.user().Session, f.user().Session
-		running := laterOnce(f.Context(), once.New(runner, "a"), "x", time.Hour)
-		here := laterOnce(f.Context(), once.New(runner, "a"), "y", 0)
-		there := laterOnce(f.Context(), once.New(other, "a"), "z", 0)
-		behind := laterOnce(f.Context(), once.New(other, "a"), "z", 0)
-
-		began := time.Now()
-		require.NoError(f, other.Close(f.Context()))
-		require.ErrorIs(f, (<-there).err, signalbox.ErrClosed)
-		require.ErrorIs(f, (<-behind).err, signalbox.ErrClosed)
-		require.Zero(f, time.Since(began).Truncate(100*time.Millisecond))
-
-		require.Error(f, runner.Close(f.Context()))
-		require.LessOrEqual(f, time.Since(began), 6*time.Second)
-		waited := <-here
-		require.ErrorIs(f, waited.err, signalbox.ErrClosed)
-		require.Less(f, waited.at.Sub(began), 100*time.Millisecond)
-		r := <-running
-		require.ErrorIs(f, r.err, signalbox.ErrLost)
-		require.True(f, r.ran)
-		require.Zero(f, f.left("a"))
-		require.ErrorIs(f, doOnce(f.Context(), once.New(runner, "a"), "x", 0).err, signalbox.ErrClosed)
-	})
-}
-
 // A caller that begins after Forget returned, in the same session, gets no outcome from before it, though
 // it may run after calls that were sent before.
 func TestOnceGetsNothingFromBeforeForget(t *testing.T) {
@@ -480,64 +387,4 @@ func TestOnceGetsNothingFromBeforeForget(t *testing.T) {
 			all.Wait()
 		})
 	}
-}
-
-// Each tick of a schedule runs once, over five processes whose clocks differ by up to 200 ms.
-func TestOnceRunsEachTickOnceThoughClocksDiffer(t *testing.T) {
-	t.Parallel()
-	const processes, ticks, period = 5, 100, time.Second
-	bubbleOfUsers(t, func(f *fixture) {
-		var mu sync.Mutex
-		runs := make(map[time.Time]int)
-		start := time.Now().Truncate(period).Add(period)
-		var all sync.WaitGroup
-		for range processes {
-			s := f.user().Session
-			ahead := rand.N(400*time.Millisecond) - 200*time.Millisecond
-			all.Go(func() {
-				job := once.New(s, "job", once.Keep(time.Minute))
-				for n := range ticks {
-					due := start.Add(time.Duration(n) * period)
-					time.Sleep(time.Until(due.Add(-ahead)))
-					now := time.Now().Add(ahead) // by its own clock
-					_, _, err := job.At(now.Round(period)).Do(f.Context(), func(context.Context, signalbox.Lease) ([]byte, error) {
-						mu.Lock()
-						defer mu.Unlock()
-						runs[due]++
-						return nil, nil
-					})
-					if err != nil {
-						f.Error(err)
-					}
-				}
-			})
-		}
-		all.Wait()
-		require.Len(f, runs, ticks)
-		for tick, n := range runs {
-			require.Equal(f, 1, n, tick)
-		}
-	})
-}
-
-// P7: a call that waits has no goroutine of the library's, however many wait.
-func TestOnceWaitersHaveNoGoroutines(t *testing.T) {
-	t.Parallel()
-	bubbleOfUsers(t, func(f *fixture) {
-		runner, waiters := f.user().Session, f.user().Session
-		running := laterOnce(f.Context(), once.New(runner, "a"), "x", 3*time.Minute)
-		var waiting []<-chan doResult
-		for range 100 {
-			waiting = append(waiting, laterOnce(f.Context(), once.New(waiters, "a"), "y", 0))
-		}
-		time.Sleep(time.Minute)
-		f.scripts.Store(0)
-		time.Sleep(time.Minute)
-		require.LessOrEqual(f, f.scripts.Load(), int64(60*2+10), "polls and renewals")
-		require.LessOrEqual(f, goroutines(), 10)
-		<-running
-		for _, one := range waiting {
-			require.Equal(f, "x", (<-one).value)
-		}
-	})
 }

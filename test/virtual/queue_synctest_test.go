@@ -4,15 +4,26 @@ package virtual_test
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/redisson"
+	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -22,22 +33,15 @@ type queueUser struct {
 	*wire
 }
 
-// queueUsers returns n sessions with a latency, and what closes them.
-func (f *fixture) queueUsers(t *testing.T, n int, latency time.Duration) ([]queueUser, func()) {
-	t.Helper()
-	var users []queueUser
-	var closes []func()
+// queueUsers returns n sessions with a latency.
+func (f *fixture) queueUsers(n int, latency time.Duration) (users []queueUser) {
+	f.Helper()
 	for range n {
-		s, link, closeAll := f.session(t)
-		link.latency.Store(int64(latency))
-		users = append(users, queueUser{s, link})
-		closes = append(closes, closeAll)
+		u := f.user()
+		u.latency.Store(int64(latency))
+		users = append(users, u)
 	}
-	return users, func() {
-		for _, closeAll := range closes {
-			closeAll()
-		}
-	}
+	return users
 }
 
 // counts lets the fixture count the executions of a script.
@@ -83,9 +87,8 @@ func atOnce(t *testing.T, mu locktest.Lock) signalbox.Lease {
 func TestTryThatTookTooLongDoesNotBlockTheNext(t *testing.T) {
 	t.Parallel()
 	for _, kind := range locktest.Primitives() {
-		bubble(t, func(f *fixture) {
-			users, closeAll := f.queueUsers(f.T, 1, time.Millisecond)
-			defer closeAll()
+		bubbleOfUsers(t, func(f *fixture) {
+			users := f.queueUsers(1, time.Millisecond)
 			mu := kind.New(users[0].Session, "a", signalbox.WithRenewedLease(time.Second))
 			require.NoError(f, atOnce(f.T, mu).Unlock())
 			users[0].latency.Store(int64(1500 * time.Millisecond))
@@ -97,4 +100,323 @@ func TestTryThatTookTooLongDoesNotBlockTheNext(t *testing.T) {
 			require.NoError(f, lease.Unlock())
 		})
 	}
+}
+
+// scriptTimes is when the server executed scripts, counted from a moment.
+type scriptTimes struct {
+	mu   sync.Mutex
+	from time.Time
+	at   map[*scripts.Script][]time.Duration
+}
+
+// executed records the executions of these scripts.
+func (f *fixture) executed(which ...*scripts.Script) *scriptTimes {
+	st := &scriptTimes{at: make(map[*scripts.Script][]time.Duration)}
+	f.redis.Server().SetPreHook(func(_ *server.Peer, command string, args ...string) bool {
+		for _, s := range which {
+			if runs(s, command, args) {
+				st.mu.Lock()
+				st.at[s] = append(st.at[s], time.Since(st.from))
+				st.mu.Unlock()
+			}
+		}
+		return false
+	})
+	return st
+}
+
+// begin forgets what was executed.
+func (st *scriptTimes) begin() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.from = time.Now()
+	clear(st.at)
+}
+
+// within returns how often a script was executed in a part of the time since begin.
+func (st *scriptTimes) within(s *scripts.Script, from, to time.Duration) (n int) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	for _, at := range st.at[s] {
+		if from <= at && at < to {
+			n++
+		}
+	}
+	return n
+}
+
+// P6: a server that lost its data gets the enters of the sessions that waited spread over the time, one poll of each, and the
+// first of them is granted the lock at once.
+func TestSessionsThatLostTheirTicketsComeBackOneByOne(t *testing.T) {
+	t.Parallel()
+	const sessions, window, most = 100, 100 * time.Millisecond, 60
+	for _, event := range []struct {
+		name    string
+		happens func(f *fixture, users []queueUser)
+		first   time.Duration // grant after it
+	}{
+		{"Flush", func(*fixture, []queueUser) {}, 300 * time.Millisecond},
+		{"Restart", func(_ *fixture, users []queueUser) {
+			for _, u := range users {
+				u.wire.cut()
+			}
+		}, 50 * time.Millisecond},
+	} {
+		for _, kind := range []locktest.Primitive{locktest.Reentrant(), locktest.Fair()} {
+			t.Run(event.name+kind.Name, func(t *testing.T) {
+				t.Parallel()
+				bubbleOfUsers(t, func(f *fixture) {
+					users := f.queueUsers(sessions+1, 0)
+					for i, u := range users {
+						u.wire.latency.Store(int64(time.Duration(500+10*i) * time.Microsecond))
+					}
+					seen := f.executed(scripts.LockEnter, scripts.LockPoll)
+					_ = atOnce(f.T, kind.New(users[sessions].Session, "a"))
+					granted := make(chan time.Time, sessions)
+					var waiting sync.WaitGroup
+					defer waiting.Wait()
+					ctx, cancel := context.WithCancel(f.Context())
+					defer cancel()
+					for _, u := range users[:sessions] {
+						waiting.Go(func() {
+							lease, err := kind.New(u.Session, "a").Lock(ctx)
+							if err != nil {
+								return
+							}
+							granted <- time.Now()
+							time.Sleep(time.Millisecond)
+							_ = lease.Unlock()
+						})
+					}
+					time.Sleep(12 * time.Second) // in which the polls of the sessions drift apart
+					require.Empty(f, granted)
+					seen.begin()
+					lost := time.Now()
+					f.redis.FlushAll()
+					event.happens(f, users)
+					require.LessOrEqual(f, (<-granted).Sub(lost), event.first)
+					time.Sleep(3 * time.Second)
+					require.Len(f, granted, sessions-1, "all had the lock")
+					for from := time.Duration(0); from < 2*time.Second; from += window / 2 {
+						require.LessOrEqual(f, seen.within(scripts.LockEnter, from, from+window), most)
+					}
+					require.LessOrEqual(f, seen.within(scripts.LockPoll, 0, time.Second), sessions*5/4)
+				})
+			})
+		}
+	}
+}
+
+// P7: the leaves of thousands of waiters that are cancelled at once wait for a slow server, and not in it: each is sent once, and a
+// call of the session waits behind some of them only.
+func TestLeavesOfACancelledHerdAreSentOnce(t *testing.T) {
+	t.Parallel()
+	const pause = 500 * time.Microsecond
+	waiters := redistest.Rounds(500, 2500)
+	bubbleOfUsers(t, func(f *fixture) {
+		users := f.queueUsers(2, 0)
+		_ = atOnce(f.T, locktest.Fair().New(users[0].Session, "a"))
+		waiting, cancel := context.WithCancel(f.Context())
+		defer cancel()
+		var all sync.WaitGroup
+		for range waiters {
+			all.Go(func() { _, _ = locktest.Fair().New(users[1].Session, "a").Lock(waiting) })
+		}
+		time.Sleep(time.Minute)
+		var leaves atomic.Int64
+		var slow atomic.Bool
+		slow.Store(true)
+		f.redis.Server().SetPreHook(func(_ *server.Peer, command string, args ...string) bool { // one at a time: of one connection
+			if slow.Load() && command == "EVALSHA" && args[0] == scripts.LockLeave.SHA1 {
+				leaves.Add(1)
+				time.Sleep(pause)
+			}
+			return false
+		})
+		cancel()
+		all.Wait()
+		time.Sleep(10 * time.Millisecond)
+		began := time.Now()
+		_ = atOnce(f.T, locktest.Fair().New(users[1].Session, "b"))
+		require.Less(f, time.Since(began), time.Duration(waiters)*pause, "not behind all of them")
+		time.Sleep(time.Minute)
+		require.EqualValues(f, waiters, leaves.Load())
+		slow.Store(false)
+	})
+}
+
+// P3, P7, order: within 20 ms of the grant a lock goes from goroutine to goroutine of a session in the order of arrival, with tokens that
+// rise, and without the server; a fenced lock with a release and an acquire each, which counts the token. Others see the same
+// process as the holder.
+func TestLockIsHandedOverInOrderWithoutTheServer(t *testing.T) {
+	t.Parallel()
+	const goroutines = 5
+	for name, layout := range map[string]struct {
+		options []signalbox.LockOption
+		scripts int64 // of each hand-over
+	}{
+		"Native":   {nil, 0},
+		"Redisson": {[]signalbox.LockOption{signalbox.WithLayout(redisson.Layout())}, 0},
+		"Fenced":   {[]signalbox.LockOption{signalbox.WithLayout(redisson.Layout(redisson.Fenced))}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubbleOfUsers(t, func(f *fixture) {
+				s := f.user(signalbox.WithPolling()).Session // it has no channel of its own
+				mu := reentrant.New(s, "a", layout.options...)
+				lease := atOnce(f.T, mu)
+				require.NoError(f, lease.Unlock()) // the server knows the scripts of both from here on
+				before := f.scripts.Load()
+				lease = atOnce(f.T, mu)
+				first := lease.Token()
+				var waiting []<-chan locktest.Result[signalbox.Lease]
+				for range goroutines {
+					waiting = append(waiting, locktest.Queue(f.Context(), f, mu.Lock))
+				}
+				granted := time.Now()
+				for i, next := range waiting {
+					last := lease.Token()
+					require.NoError(f, lease.Unlock())
+					lease = locktest.MustHave(f, next)
+					require.Greater(f, lease.Token(), last)
+					for _, later := range waiting[i+1:] {
+						require.Empty(f, later, "out of order")
+					}
+				}
+				passed := f.scripts.Load() - before - 1 // the acquire
+				require.Equal(f, granted, time.Now())
+				holder, err := mu.Holder(f.Context())
+				require.NoError(f, err)
+				require.Equal(f, s.ID(), holder.Session)
+				require.True(f, name != "Native" || holder.Token == first, "the first of those that were reserved")
+				require.NoError(f, lease.Unlock())
+				if layout.scripts == 0 {
+					require.Zero(f, passed)
+					return
+				}
+				// The first one of all is the script's text, which the server had not seen before.
+				require.InDelta(f, goroutines*layout.scripts, passed, 1)
+				count, err := f.redis.Get("redisson_lock_token:{a}")
+				require.NoError(f, err)
+				require.Equal(f, strconv.FormatUint(lease.Token(), 10), count)
+				require.Equal(f, uint64(goroutines)+2, lease.Token(), "there is no gap")
+			})
+		})
+	}
+}
+
+// P10: a release that is denied is repeated for as long as the hold lasts: the lock is free soon after the right is given.
+func TestDeniedReleaseIsRepeatedForAsLongAsTheLeaseLasts(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(f *fixture) {
+		first := f.user().Session
+		second := f.user().Session
+		held := atOnce(f.T, reentrant.New(first, "a"))
+		next := queuedAndListening(f.Context(), reentrant.New(second, "a", signalbox.WithRenewedLease(10*time.Minute)))
+		require.NoError(f, held.Unlock())
+		lease := (<-next).lease
+		time.Sleep(4 * time.Minute) // in which it is renewed
+		var tries atomic.Int64
+		f.redis.Server().SetPreHook(func(peer *server.Peer, command string, _ ...string) bool {
+			if strings.HasPrefix(command, "EVAL") {
+				tries.Add(1)
+			}
+			peer.WriteError("NOPERM this user has no permissions to run the 'evalsha' command")
+			return true
+		})
+		require.ErrorIs(f, lease.Unlock(), signalbox.ErrDenied)
+		time.Sleep(time.Minute)
+		require.InDelta(f, 60, tries.Load(), 10, "once a second, after a few that come sooner")
+		f.redis.SetError("")
+		time.Sleep(2 * time.Second)
+		again, err := reentrant.New(first, "a").TryLock(f.Context())
+		require.NoError(f, err)
+		require.NoError(f, again.Unlock())
+	})
+}
+
+// The session's own tickets say how many goroutines wait for them, and other sessions' do not.
+func TestWaiters_OwnSession_CountsGoroutines(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(f *fixture) {
+		holding := f.user().Session
+		s := f.user().Session
+		held := atOnce(f.T, reentrant.New(holding, "a"))
+		ctx, cancel := context.WithCancel(f.Context())
+		var waiting []<-chan lockResult
+		for _, lock := range []locktest.Lock{
+			reentrant.New(s, "a"), reentrant.New(s, "a"), reentrant.New(s, "a"), // one ticket
+			fair.New(s, "a"), fair.New(s, "a"), // one each
+			reentrant.New(s, "a", signalbox.WithRenewedLease(time.Minute)), reentrant.New(s, "a", signalbox.WithRenewedLease(time.Minute)),
+		} {
+			waiting = append(waiting, queued(ctx, lock))
+			time.Sleep(time.Millisecond)
+		}
+		counts := func(s *signalbox.Session) (counts []int) {
+			for waiter, err := range fair.New(s, "a").Waiters(f.Context()) {
+				require.NoError(f, err)
+				counts = append(counts, waiter.Goroutines)
+			}
+			return counts
+		}
+		require.Equal(f, []int{3, 1, 1, 2}, counts(s))
+		require.Equal(f, []int{0, 0, 0, 0}, counts(holding))
+		cancel()
+		for _, waiter := range waiting {
+			require.ErrorIs(f, (<-waiter).err, context.Canceled)
+		}
+		require.NoError(f, held.Unlock())
+	})
+}
+
+// evictionSpy is a part of a session that counts, when Close begins to end holds, how many calls that take something back were
+// queued before.
+type evictionSpy struct {
+	session *session.Session
+	open    int
+}
+
+func (*evictionSpy) Refuse(error) {}
+func (*evictionSpy) Close()       {}
+
+func (e *evictionSpy) LocalHolds(string, bool) []session.LocalHold {
+	e.open = e.session.Undoer.Pending()
+	return nil
+}
+
+// A session that closes withdraws its tickets in one batch, before its holds are released: they go to other sessions.
+func TestClose_WithTickets_WithdrawsThemFirst(t *testing.T) {
+	t.Parallel()
+	const names, tickets, latency = 20, 3, 5 * time.Millisecond
+	bubbleOfUsers(t, func(f *fixture) {
+		other := f.user().Session
+		s, link := f.open(signalbox.WithLogger(slog.New(slog.DiscardHandler)))
+		evicts := session.RegistryOf((*session.Handle)(s).Session(), "evicts", func() *evictionSpy { return &evictionSpy{session: (*session.Handle)(s).Session()} })
+		require.NoError(f, atOnce(f.T, fair.New(s, "a")).Unlock()) // teaches the server the script
+		var own, others []<-chan lockResult
+		for i := range names {
+			name := fmt.Sprint("a/", i)
+			atOnce(f.T, fair.New(s, name))
+			for range tickets {
+				own = append(own, queued(f.Context(), fair.New(s, name)))
+			}
+			others = append(others, queued(f.Context(), fair.New(other, name)))
+		}
+		time.Sleep(100 * time.Millisecond)
+		link.latency.Store(int64(latency))
+		begun, sent := time.Now(), f.scripts.Load()
+		require.Error(f, s.Close(locktest.Ended()))
+		require.GreaterOrEqual(f, evicts.open, names*tickets)
+		require.Equal(f, int64(names*(tickets+1)), f.scripts.Load()-sent, "something is withdrawn twice")
+		for _, waiter := range own {
+			require.ErrorIs(f, (<-waiter).err, signalbox.ErrClosed)
+		}
+		for _, waiter := range others {
+			h := <-waiter
+			require.NoError(f, h.err)
+			require.LessOrEqual(f, h.at.Sub(begun), 2*latency)
+			require.NoError(f, h.lease.Unlock())
+		}
+		synctest.Wait()
+	})
 }

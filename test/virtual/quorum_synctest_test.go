@@ -105,8 +105,7 @@ func TestALockTakesOneRoundTripToAQuorum(t *testing.T) {
 		"Dead": {func(w []*wire) { w[1].goSilent(); w[3].goSilent() }, nil, 2 * hop},
 		"Gone": {func(w []*wire) {
 			for _, i := range []int{0, 4} {
-				w[i].refuses.Store(true)
-				w[i].cut()
+				w[i].refuse()
 			}
 		}, nil, 2 * hop},
 		"Fenced": {func(w []*wire) { w[2].goSilent(); w[4].latency.Store(int64(300 * time.Millisecond)) }, []signalbox.LockOption{redlock.Fenced()}, 4 * hop},

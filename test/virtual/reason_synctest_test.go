@@ -25,7 +25,7 @@ import (
 // noticed. Close ended none.
 func TestAHoldThatANewerOneReplacedIsReportedAsGone(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(fx *fixture) {
+	bubbleOfUsers(t, func(fx *fixture) {
 		var lost []signalbox.Event
 		logger, log := logged()
 		s, _, end := fx.session(fx.T, signalbox.WithLogger(logger), signalbox.WithObserver(signalbox.Observer{
@@ -54,11 +54,10 @@ func TestAHoldThatANewerOneReplacedIsReportedAsGone(t *testing.T) {
 // A lease that is lost before the hook Acquired returns is reported with its reason, too.
 func TestAHoldThatIsLostWhileAcquiredRunsIsReportedAsGone(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(f *fixture) {
-		other, _, endOther := f.session(f.T)
-		defer endOther()
+	bubbleOfUsers(t, func(f *fixture) {
+		other := f.user().Session
 		var lost []signalbox.Event
-		s, _, end := f.session(f.T, signalbox.WithObserver(signalbox.Observer{
+		s := f.user(signalbox.WithObserver(signalbox.Observer{
 			Acquired: func(ctx context.Context, _ signalbox.Event) context.Context {
 				time.Sleep(time.Second) // it listens by then
 				require.NoError(f, fair.New(other, "a").ForceUnlock(ctx))
@@ -66,8 +65,7 @@ func TestAHoldThatIsLostWhileAcquiredRunsIsReportedAsGone(t *testing.T) {
 				return nil
 			},
 			Lost: func(_ context.Context, e signalbox.Event) { lost = append(lost, e) },
-		}))
-		defer end()
+		})).Session
 		lease, err := fair.New(s, "a").Lock(f.Context())
 		require.NoError(f, err)
 		require.ErrorIs(f, lease.Err(), signalbox.ErrLost)
@@ -81,9 +79,8 @@ func TestAHoldThatIsLostWhileAcquiredRunsIsReportedAsGone(t *testing.T) {
 // Every error of a lease names the lock and the reason, and so does the cause of a context that ends with it.
 func TestErrorsOfLeasesNameTheLockAndTheReason(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(f *fixture) {
-		s, link, end := f.session(f.T)
-		defer end()
+	bubbleOfUsers(t, func(f *fixture) {
+		s, link := f.open()
 		ctx := f.Context()
 		leases := make(map[string]signalbox.Lease)
 		bound := make(map[string]context.Context)
@@ -130,9 +127,8 @@ func TestErrorsOfLeasesNameTheLockAndTheReason(t *testing.T) {
 // The error of a release without a reply is a plain sentence.
 func TestAReleaseWithoutAReplyIsOnePlainSentence(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(f *fixture) {
-		s, link, end := f.session(f.T)
-		defer end()
+	bubbleOfUsers(t, func(f *fixture) {
+		s, link := f.open()
 		lease, err := reentrant.New(s, "a").Lock(f.Context())
 		require.NoError(f, err)
 		link.goSilent()
@@ -141,5 +137,23 @@ func TestAReleaseWithoutAReplyIsOnePlainSentence(t *testing.T) {
 		require.ErrorAs(f, err, &unconfirmed)
 		require.Regexp(f, `^signalbox: unlock "a": the server did not confirm the release; the hold ends by itself at \d\d:\d\d:\d\d at the latest: no reply from the server`, fmt.Sprint(err))
 		link.heal()
+	})
+}
+
+// A wait for a lock that its own session holds says so, and how the holder enters it again.
+func TestAWaitForALockOfItsOwnSessionSaysSo(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(f *fixture) {
+		s := f.user().Session
+		mu := reentrant.New(s, "a")
+		lease, err := mu.Lock(f.Context())
+		require.NoError(f, err)
+		ctx, cancel := context.WithTimeout(f.Context(), time.Second)
+		defer cancel()
+		_, err = mu.Lock(ctx)
+		require.ErrorIs(f, err, signalbox.ErrHeld)
+		require.ErrorIs(f, err, context.DeadlineExceeded)
+		require.ErrorContains(f, err, "by this session; its holder enters it again by the context of Lease.Enter: context deadline exceeded")
+		require.NoError(f, lease.Unlock())
 	})
 }

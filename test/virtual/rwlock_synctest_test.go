@@ -32,10 +32,9 @@ func queued(ctx context.Context, lock locktest.Lock) <-chan lockResult {
 // and all but the last one leave without a command.
 func TestRWReadersOfASessionAskTheServerEvery20ms(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(f *fixture) {
+	bubbleOfUsers(t, func(f *fixture) {
 		t := f.T
-		s, _, closeAll := f.session(t, signalbox.WithPolling()) // which sends nothing by itself
-		defer closeAll()
+		s := f.user(signalbox.WithPolling()).Session // which sends nothing by itself
 		lock, reader := rwlock.New(s, "a"), locktest.Reader().New(s, "a")
 		leases := []signalbox.Lease{atOnce(t, reader), atOnce(t, reader)}
 		time.Sleep(25 * time.Millisecond)
@@ -65,10 +64,9 @@ func TestASharedHoldIsRenewedForHours(t *testing.T) {
 	t.Parallel()
 	const life, readers = 30 * time.Second, 50
 	hours := redistest.Rounds(2, 10)
-	bubble(t, func(f *fixture) {
+	bubbleOfUsers(t, func(f *fixture) {
 		t := f.T
-		users, closeAll := f.queueUsers(t, 2, time.Millisecond)
-		defer closeAll()
+		users := f.queueUsers(2, time.Millisecond)
 		lock := locktest.Reader().New(users[0].Session, "a", signalbox.WithRenewedLease(life))
 		leases := make([]signalbox.Lease, readers)
 		for i := range leases {
@@ -99,9 +97,8 @@ func TestRWNoReaderEntersAHoldThatIsLost(t *testing.T) {
 	t.Parallel()
 	const life = 6 * time.Second
 	for _, after := range []time.Duration{25 * time.Millisecond, life} {
-		bubble(t, func(f *fixture) {
-			s, _, closeAll := f.session(f.T)
-			defer closeAll()
+		bubbleOfUsers(t, func(f *fixture) {
+			s := f.user().Session
 			lock := locktest.Reader().New(s, "a", signalbox.WithRenewedLease(life))
 			lost := []signalbox.Lease{atOnce(f.T, lock), atOnce(f.T, lock)}
 			f.redis.FlushAll()

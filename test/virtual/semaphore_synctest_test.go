@@ -62,8 +62,8 @@ func TestPermitStepsWithLostRepliesCountOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			bubbleOfUsers(t, func(f *fixture) {
-				s := f.faultySession(locktest.RunsScript(scripts.SemaphoreEnter, scripts.SemaphoreSplit, scripts.SemaphoreLeave,
-					scripts.Load("redisson/permit-acquire", 1), scripts.Load("redisson/permit-split", 1), scripts.Load("redisson/permit-release", 1)))
+				s := f.faultySession(scripts.SemaphoreEnter, scripts.SemaphoreSplit, scripts.SemaphoreLeave,
+					scripts.Load("redisson/permit-acquire", 1), scripts.Load("redisson/permit-split", 1), scripts.Load("redisson/permit-release", 1))
 				there := semaphore.New(f.user().Session, "a", 5, options...)
 				for _, kind := range redistest.FaultKinds() {
 					uses := semaphore.New(s.Session, "a", 5, options...).Weighted(f.Context())

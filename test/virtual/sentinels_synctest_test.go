@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 )
 
 // watcher is a sentinel in virtual time, which accepts one user.
@@ -142,7 +143,7 @@ func TestThePasswordOfSentinelsIsRotated(t *testing.T) {
 			for _, resp2 := range []bool{false, true} {
 				t.Run(fmt.Sprint("fixed=", fixed, ",pongs=", pongs, ",resp2=", resp2), func(t *testing.T) {
 					t.Parallel()
-					bubble(t, func(f *fixture) {
+					bubbleOfUsers(t, func(f *fixture) {
 						password, fails := "a", error(nil)
 						var options []signalbox.SessionOption
 						if !fixed {
@@ -151,7 +152,7 @@ func TestThePasswordOfSentinelsIsRotated(t *testing.T) {
 							}))
 						}
 						b := f.behindSentinels(pongs, resp2, options...)
-						defer func() { _ = b.session.Close(endedContext()) }()
+						defer func() { _ = b.session.Close(locktest.Ended()) }()
 						b.use()
 						if !fixed {
 							synctest.Wait()
@@ -205,9 +206,9 @@ func TestAPrimaryThatRefusesTheClientIsNamed(t *testing.T) {
 	for _, resp2 := range []bool{false, true} {
 		t.Run(fmt.Sprint("resp2=", resp2), func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(f *fixture) {
+			bubbleOfUsers(t, func(f *fixture) {
 				b := f.behindSentinels(false, resp2)
-				defer func() { _ = b.session.Close(endedContext()) }()
+				defer func() { _ = b.session.Close(locktest.Ended()) }()
 				b.use()
 				b.refuses.Store(true)
 				since, before := time.Now(), b.dials.Load()
@@ -234,9 +235,9 @@ func TestAPrimaryThatRefusesTheClientIsNamed(t *testing.T) {
 func TestShortEventsOfASentinelEndItsConnection(t *testing.T) {
 	t.Parallel()
 	for _, resp2 := range []bool{false, true} {
-		bubble(t, func(f *fixture) {
+		bubbleOfUsers(t, func(f *fixture) {
 			b := f.behindSentinels(false, resp2)
-			defer func() { _ = b.session.Close(endedContext()) }()
+			defer func() { _ = b.session.Close(locktest.Ended()) }()
 			for channel, events := range map[string][]string{ // the last one is whole
 				"+sentinel":      {"", "sentinel a s0", "sentinel a s0 1"},
 				"+switch-master": {"", "main a 1 10.0.0.1", "main a 1 10.0.0.1 6379"},

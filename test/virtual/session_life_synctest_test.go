@@ -99,7 +99,7 @@ func TestTimeLimitOfTheClientIsErrNoReply(t *testing.T) {
 	for name, tune := range map[string]func(*rueidis.ClientOption){"Tuned": signalbox.Tune, "Untuned": nil} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(f *fixture) {
+			bubbleOfUsers(t, func(f *fixture) {
 				link := new(wire)
 				o := rueidis.ClientOption{
 					InitAddress: []string{"embedded"}, ForceSingleClient: true, AlwaysRESP2: true, DisableCache: true,
@@ -112,7 +112,7 @@ func TestTimeLimitOfTheClientIsErrNoReply(t *testing.T) {
 				require.NoError(f, err)
 				defer client.Close()
 				s := signalbox.NewSession(client)
-				defer func() { _ = s.Close(endedContext()) }()
+				defer func() { _ = s.Close(locktest.Ended()) }()
 				require.NoError(f, locked(f.Context(), s))
 				link.goSilent()
 				_, err = reentrant.New(s, "a").TryLock(context.Background())
@@ -181,7 +181,7 @@ func TestWaiterReportsTheEndOfItsOwnContextAlone(t *testing.T) {
 // Close closes the client when that call has ended.
 func TestCloseWhileTheClientConnectsLeavesNoConnection(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(f *fixture) {
+	bubbleOfUsers(t, func(f *fixture) {
 		t := f.T
 		s, link := f.owned(quiet)
 		require.NoError(t, locked(t.Context(), s))
@@ -192,7 +192,7 @@ func TestCloseWhileTheClientConnectsLeavesNoConnection(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		require.ErrorIs(t, locked(ctx, s), context.DeadlineExceeded)
-		_ = s.Close(endedContext()) // within a second, whatever is left
+		_ = s.Close(locktest.Ended()) // within a second, whatever is left
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		require.Zero(t, f.redis.CurrentConnectionCount())
@@ -212,7 +212,7 @@ func locked(ctx context.Context, s *signalbox.Session) error {
 // keys of several slots.
 func TestTheFirstRenewalOfManyLocksWaitsForTheProbe(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(f *fixture) {
+	bubbleOfUsers(t, func(f *fixture) {
 		t := f.T
 		c, link := f.client(t)
 		defer c.Close()
@@ -220,10 +220,9 @@ func TestTheFirstRenewalOfManyLocksWaitsForTheProbe(t *testing.T) {
 		defer func() { require.NoError(t, s.Close(t.Context())) }()
 		link.latency.Store(int64(2 * time.Millisecond))
 		leases := make([]signalbox.Lease, 300)
-		atTheSameTime(len(leases), func(i int) {
-			var err error
+		locktest.Together(t, len(leases), func(i int) (err error) {
 			leases[i], err = reentrant.New(s, fmt.Sprint("many/", i), signalbox.WithRenewedLease(30*time.Second)).Lock(t.Context())
-			require.NoError(t, err)
+			return err
 		})
 		before := f.scripts.Load()
 		time.Sleep(15 * time.Second) // each was renewed once

@@ -43,22 +43,6 @@ func (l *shardLog) ends() []error {
 	return append([]error(nil), l.mu.causes...)
 }
 
-// P5: connections that break end nothing.
-func TestBrokenConnectionsEndNoShard(t *testing.T) {
-	t.Parallel()
-	bubbleOfUsers(t, func(w *fixture) {
-		l := newShardLog(w)
-		members := l.some(16, 2)
-		for i := range 200 {
-			members[i%2].wire.cut()
-			time.Sleep(time.Duration(i) * 7 * time.Millisecond)
-		}
-		require.Empty(w, l.ends())
-		require.Equal(w, 16, l.owned())
-		l.requireSound()
-	})
-}
-
 // P6: a call of a member that fails each time delays no other call. What the server calls wrong is not sent for ever: a caller that
 // waits gets the error, and a shard that a release cannot give away for so long is released all the same.
 func TestAShardCallThatFailsStarvesNoOther(t *testing.T) {
@@ -471,8 +455,7 @@ func releasesTogether(w *fixture, words string) {
 		return words
 	})
 	ctx, cancel := context.WithCancel(context.Background())
-	s, link, end := w.session(w.T)
-	defer end()
+	s, link := w.open()
 	group, returned := shards.New(s, "a", shards.Count(n)), make(chan error, 1)
 	go func() {
 		returned <- group.Run(ctx, func(ctx context.Context, s shards.Shard) error {

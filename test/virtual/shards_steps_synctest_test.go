@@ -715,7 +715,7 @@ func wireVerbs() map[string]randomVerb {
 	return map[string]randomVerb{
 		"stop":            on(3, 40*time.Second, (*wire).goSilent),
 		"cut":             on(1, time.Millisecond, (*wire).cut),
-		"refuse":          on(1, 25*time.Second, func(w *wire) { w.refuses.Store(true); w.cut() }),
+		"refuse":          on(1, 25*time.Second, (*wire).refuse),
 		"forget":          on(1, 25*time.Second, (*wire).forgetConnections),
 		"lose messages":   on(2, time.Minute, func(w *wire) { w.losesMessages.Store(true) }),
 		"break listeners": on(1, time.Millisecond, (*wire).breakSubscriptions),
@@ -730,13 +730,13 @@ func serverVerbs() map[string]randomVerb {
 		"away": {2, func(g *randomGroup, s shardStep) string { return g.outage(upTo(s, 30*time.Second), (*wire).goSilent) }},
 		"restart": {1, func(g *randomGroup, s shardStep) string {
 			g.server.do("SCRIPT", "FLUSH")
-			return g.outage(upTo(s, 8*time.Second), func(w *wire) { w.refuses.Store(true); w.cut() })
+			return g.outage(upTo(s, 8*time.Second), (*wire).refuse)
 		}},
 		"restart empty": {1, func(g *randomGroup, s shardStep) string {
 			return g.loses(func() {
 				g.server.do("SCRIPT", "FLUSH")
 				g.server.do("FLUSHALL")
-				g.outage(upTo(s, time.Second), func(w *wire) { w.refuses.Store(true); w.cut() })
+				g.outage(upTo(s, time.Second), (*wire).refuse)
 				time.Sleep(time.Second)
 			})
 		}},

@@ -45,7 +45,7 @@ func TestGrantBeforeTheReplyLeavesNothingToUndo(t *testing.T) {
 	t.Parallel()
 	for _, kind := range append(locktest.Primitives(), locktest.Reader()) {
 		bubbleOfUsers(t, func(f *fixture) {
-			s := f.faultySession(locktest.RunsScript(scripts.LockEnter, scripts.RWLockEnter, scripts.SemaphoreEnter))
+			s := f.faultySession(scripts.LockEnter, scripts.RWLockEnter, scripts.SemaphoreEnter)
 			rival := rivalOf(kind).New(f.user().Session, "a")
 			waitsFor := func() <-chan locktest.Result[signalbox.Lease] {
 				held := locktest.Must(f, rival.Lock)
@@ -59,7 +59,7 @@ func TestGrantBeforeTheReplyLeavesNothingToUndo(t *testing.T) {
 			began := time.Now()
 			lease := locktest.MustHave(f, waitsFor())
 			require.Less(f, time.Since(began), time.Second, "by the message")
-			require.True(f, s.allFired())
+			require.True(f, s.hasFault())
 			require.NoError(f, lease.Unlock())
 			began = time.Now()
 			require.NoError(f, s.Session.Close(f.Context()))
@@ -80,7 +80,7 @@ func TestYieldThatFailsIsNoLoss(t *testing.T) {
 		for _, fault := range redistest.FaultKinds() {
 			for _, elsewhere := range []bool{false, true} { // another process waits as well
 				bubbleOfUsers(t, func(f *fixture) {
-					s, other := f.faultySession(locktest.RunsScript(c.yield)), c.kind.New(f.user().Session, "a")
+					s, other := f.faultySession(c.yield), c.kind.New(f.user().Session, "a")
 					s.neverAbove("a")
 					waiting := []locktest.Lock{c.kind.New(s.Session, "a"), c.kind.New(s.Session, "a")}
 					lease := locktest.Must(f, waiting[0].Lock)
@@ -106,7 +106,7 @@ func TestYieldThatFailsIsNoLoss(t *testing.T) {
 						last = token
 					}
 					locktest.MustHave(f, released)
-					require.True(f, s.allFired(), fault)
+					require.True(f, s.hasFault(), fault)
 					s.requireDone(other, last)
 				})
 			}
@@ -118,14 +118,14 @@ func TestYieldThatFailsIsNoLoss(t *testing.T) {
 // takes the lock fails, it asks whether that was executed, and returns nil.
 func TestForceUnlockThatFailsMayBeRepeated(t *testing.T) {
 	t.Parallel()
-	match := locktest.RunsScript(scripts.HolderDescribe, scripts.LockForce, scripts.HoldsList, scripts.RWLockForce)
+	calls := []*scripts.Script{scripts.HolderDescribe, scripts.LockForce, scripts.HoldsList, scripts.RWLockForce}
 	for _, kind := range []locktest.Primitive{locktest.Reentrant(), locktest.Writer(), locktest.Reader()} {
 		for _, fault := range redistest.FaultKinds() {
 			for at := 1; at <= 2; at++ { // ForceUnlock asks for the holder, and ends its hold
 				for _, cancelled := range []bool{false, true} {
 					bubbleOfUsers(t, func(f *fixture) {
 						what := fmt.Sprint(kind.Name, fault, at, cancelled)
-						s, other := f.faultySession(match), f.user().Session
+						s, other := f.faultySession(calls...), f.user().Session
 						force := func(ctx context.Context, of *signalbox.Session) error {
 							return kind.New(of, "a").(interface {
 								ForceUnlock(ctx context.Context) error
@@ -140,7 +140,7 @@ func TestForceUnlockThatFailsMayBeRepeated(t *testing.T) {
 						s.arm(fault, at)
 						began := time.Now()
 						err := force(ctx, s.Session)
-						require.True(f, s.allFired(), what)
+						require.True(f, s.hasFault(), what)
 						if cancelled {
 							require.Less(f, time.Since(began), time.Second, what)
 						} else if at == 2 {

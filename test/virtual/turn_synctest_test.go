@@ -39,6 +39,14 @@ func TestATurnEndsWhileGoroutinesKeepComing(t *testing.T) {
 				return []locktest.Lock{reentrant.New(another, "a"), fair.New(another, "a"), reentrant.New(own, "a", signalbox.WithFixedLease(time.Minute))}
 			},
 		},
+		"KeptWarm": {
+			func(s *signalbox.Session) locktest.Lock {
+				return reentrant.New(s, "a", signalbox.WithKeepWarm(keptFor))
+			},
+			func(_, another *signalbox.Session) []locktest.Lock {
+				return []locktest.Lock{reentrant.New(another, "a"), fair.New(another, "a")}
+			},
+		},
 		"Redisson": {
 			func(s *signalbox.Session) locktest.Lock { return reentrant.New(s, "a", inRedisson) },
 			func(_, another *signalbox.Session) []locktest.Lock {
@@ -54,9 +62,8 @@ func TestATurnEndsWhileGoroutinesKeepComing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(f *fixture) {
-				users, closeAll := f.queueUsers(f.T, 2, latency)
-				defer closeAll()
+			bubbleOfUsers(t, func(f *fixture) {
+				users := f.queueUsers(2, latency)
 				busy := c.busy(users[0].Session)
 				var served atomic.Bool
 				var uses atomic.Int64
@@ -98,9 +105,8 @@ func TestTurnsOfManyProcessesAreShortAndAlike(t *testing.T) {
 		latency, use    = 500 * time.Microsecond, 500 * time.Microsecond
 		lasts, longest  = 4 * time.Second, 400 * time.Millisecond
 	)
-	bubble(t, func(f *fixture) {
-		users, closeAll := f.queueUsers(f.T, processes, latency)
-		defer closeAll()
+	bubbleOfUsers(t, func(f *fixture) {
+		users := f.queueUsers(processes, latency)
 		var ( // guarded by the lock under test
 			served [processes]int
 			uses   int

@@ -64,6 +64,12 @@ func (w *wire) goSilent() {
 	w.swallowsReplies.Store(true)
 }
 
+// refuse closes the connections, and refuses new ones.
+func (w *wire) refuse() {
+	w.refuses.Store(true)
+	w.cut()
+}
+
 // heal lets everything pass again, on new connections: those that swallowed something are of no use.
 func (w *wire) heal() {
 	w.mu.Lock()

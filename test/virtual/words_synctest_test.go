@@ -16,8 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/election"
-	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
@@ -94,55 +92,6 @@ func (f *fixture) scriptReplies(runs bool) *scriptedServer { //nolint:revive // 
 
 // helloOfCluster is what a primary of a cluster replies to HELLO.
 const helloOfCluster = "%2\r\n$4\r\nmode\r\n$7\r\ncluster\r\n$4\r\nrole\r\n$6\r\nmaster\r\n"
-
-// strange are words that no server of ours says.
-var strange = []string{
-	"upstream failure",
-	"ERR max daily request limit exceeded. Limit: 10000, Usage: 10000.",
-	"ERR attempt to compare number with nil",
-}
-
-// P10: waiters, candidates and Lockers continue while a proxy says for three seconds what no server says.
-func TestWaitersContinueThroughStrangeWords(t *testing.T) {
-	t.Parallel()
-	for _, words := range strange {
-		bubbleOfUsers(t, func(f *fixture) {
-			b := f.user(quiet).Session
-			held := atOnce(f.T, reentrant.New(f.user(quiet).Session, "busy"))
-			ctx, cancel := context.WithCancel(f.Context())
-			ended := make(chan error, 3)
-			go func() { ended <- no(reentrant.New(b, "busy").Lock(ctx)) }()
-			leads := make(chan struct{}, 9)
-			go func() {
-				ended <- election.New(b, "e").Run(ctx, func(ctx context.Context, _ election.Term) error {
-					leads <- struct{}{}
-					<-ctx.Done()
-					return nil
-				})
-			}()
-			<-leads
-			time.Sleep(2 * time.Second) // the leases are as long as they will be
-			proxy := f.scriptReplies(false)
-			proxy.say(words, -1)
-			go func() {
-				k := reentrant.New(b, "locker").Locker(ctx)
-				ended <- locktest.PanicOf(k.Lock)
-			}()
-			time.Sleep(3 * time.Second)
-			synctest.Wait()
-			require.Empty(f, ended, words)
-			proxy.say("", 0)
-			require.NoError(f, held.Unlock())
-			require.NoError(f, <-ended)
-			require.NoError(f, <-ended)
-			time.Sleep(time.Minute)
-			synctest.Wait()
-			require.Empty(f, ended)
-			cancel()
-			require.ErrorIs(f, <-ended, context.Canceled)
-		})
-	}
-}
 
 // lastingWords are words that a server says for good, and what calls return then: at once if waiting cannot help, or else at the end of
 // their context.
@@ -222,6 +171,48 @@ func TestHowOftenACallIsSentThatIsAlwaysRefused(t *testing.T) {
 					require.LessOrEqual(f, sent(2*time.Minute), 60, "one more release, and the renewals")
 				}
 				require.Zero(f, sent(time.Minute))
+			})
+		})
+	}
+}
+
+// P10: a server that refuses a PING, or to end a subscription, ends no program: after a failed save, while a script runs for
+// long, or as a replica that has lost its primary. The client panics at such a reply to what it sends behind UNSUBSCRIBE.
+func TestARefusedPingEndsNoProgram(t *testing.T) {
+	t.Parallel()
+	for words, refuses := range map[string]map[string]bool{
+		"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.": {"PING": true},
+		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.":                 {"PING": true},
+		"BUSY Redis is busy running a script.":                                                             {"PING": true, "UNSUBSCRIBE": true},
+		"ERR unknown command 'PING'":                                                                       {"PING": true},
+	} {
+		t.Run(words[:8], func(t *testing.T) {
+			t.Parallel()
+			bubbleOfUsers(t, func(f *fixture) {
+				t := f.T
+				s := f.user().Session
+				other := f.user().Session
+				_, err := reentrant.New(s, "kept").Lock(t.Context())
+				require.NoError(t, err)
+				held, err := reentrant.New(other, "a").Lock(t.Context())
+				require.NoError(t, err)
+				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+				defer cancel()
+				_, err = reentrant.New(s, "a").Lock(ctx)
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				f.redis.Server().SetPreHook(func(c *server.Peer, command string, _ ...string) bool {
+					if refuses[command] {
+						c.WriteError(words)
+					}
+					return refuses[command]
+				})
+				time.Sleep(time.Minute) // the channel that s waited on has ended, and the connection that had it
+				f.redis.Server().SetPreHook(func(*server.Peer, string, ...string) bool { return false })
+				time.AfterFunc(5*time.Second, func() { _ = held.Unlock() })
+				began := time.Now()
+				_, err = reentrant.New(s, "a").Lock(t.Context())
+				require.NoError(t, err)
+				require.Equal(t, 5*time.Second, time.Since(began), "messages arrive")
 			})
 		})
 	}

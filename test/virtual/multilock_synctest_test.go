@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/testing/locktest"
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/multilock"
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/rwlock"
+	"github.com/signalbox-go/signalbox/scripts"
+	"github.com/signalbox-go/signalbox/semaphore"
+)
+
+// crossServerLock is the locks "a" of one server and "b" of another as one: the sessions of the servers come in this order.
+type crossServerLock struct {
+	*redlockServers
+
+	sessions [2]*faultySession
+}
+
+// crossServerBubble runs a test in virtual time, with scripts and time known.
+func crossServerBubble(t *testing.T, test func(c *crossServerLock)) {
+	t.Helper()
+	bubbleOf(t, 2, func(r *redlockServers) {
+		c := &crossServerLock{redlockServers: r}
+		for i, f := range r.servers {
+			s := f.faultySession()
+			r.ends, c.sessions[i] = append(r.ends, func() { s.close() }), s
+		}
+		for c.sessions[0].ID() > c.sessions[1].ID() { // sessions are taken in the order of their ids
+			c.sessions[0].reopen()
+		}
+		for _, s := range c.sessions {
+			(*session.Handle)(s.Session).Session().UnlockPatience = session.UnlockPatience
+		}
+		r.mustRelease(c.both())
+		test(c)
+	})
+}
+
+// both returns the two locks as one.
+func (c *crossServerLock) both() *multilock.Lock {
+	return multilock.New(reentrant.New(c.sessions[0].Session, "a"), reentrant.New(c.sessions[1].Session, "b"))
+}
+
+// other returns the lock of one of the servers, as another process has it.
+func (c *crossServerLock) other(server int) *reentrant.Lock {
+	s, _, end := c.servers[server].session(c.T)
+	c.ends = append(c.ends, end)
+	return reentrant.New(s, []string{"a", "b"}[server])
+}
+
+// mustRelease acquires a multilock that is free, and releases it.
+func (r *redlockServers) mustRelease(l *multilock.Lock) {
+	r.Helper()
+	lease, err := l.Lock(r.Context())
+	require.NoError(r, err)
+	require.NoError(r, lease.Unlock())
+	time.Sleep(time.Second)
+}
+
+// requireFree fails the test if a member is held.
+func requireFree(t *testing.T, l *multilock.Lock) {
+	t.Helper()
+	lease, err := l.TryLock(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, lease.Unlock())
+}
+
+// P10: if a context ends while a round is released, the error says that, and what the server said of the
+// member that was held, even if the wait that followed got no reply.
+func TestMultilock_ContextEndsBetweenRounds_ErrorSaysHeld(t *testing.T) {
+	t.Parallel()
+	for name, hasReply := range map[string]bool{"Replied": true, "NotReplied": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			crossServerBubble(t, func(c *crossServerLock) {
+				theirs := locktest.Must(c, c.other(1).Lock)
+				ctx, cancel := context.WithCancelCause(c.Context())
+				defer cancel(nil)
+				c.sessions[0].armScript(scripts.LockReleaseMany, redistest.SwallowReply, 1)
+				if !hasReply {
+					c.sessions[1].armScript(scripts.LockEnter, redistest.SwallowRequest, 2) // the first is the try
+				}
+				waiting := locktest.LaterWith(ctx, c.both().Lock)
+				c.sessions[0].awaitFault()
+				require.True(t, c.sessions[1].hasFault())
+				ended := errors.New("the caller has gone")
+				cancel(ended)
+				err := (<-waiting).Err
+				require.ErrorIs(t, err, ended)
+				require.ErrorIs(t, err, context.Canceled)
+				require.ErrorIs(t, err, signalbox.ErrHeld)
+				require.ErrorContains(t, err, `"b"`)
+				require.NotContains(t, err.Error(), "round")
+				require.NoError(t, theirs.Unlock())
+			})
+		})
+	}
+}
+
+// P6: no order exists over two servers. A round that did not get the members of a session begins the next with these, and
+// holds nothing while it waits for them.
+func TestMultilock_MemberIsHeld_NextRoundBeginsWithIt(t *testing.T) {
+	t.Parallel()
+	crossServerBubble(t, func(c *crossServerLock) {
+		theirs := locktest.Must(c, c.other(1).Lock)
+		waiting := locktest.LaterWith(c.Context(), c.both().Lock)
+		time.Sleep(time.Second)
+		first := c.servers[0].scripts.Load()
+		time.Sleep(time.Minute)
+		require.Equal(t, first, c.servers[0].scripts.Load(), "it was taken again, while the other could not be had")
+		require.NoError(t, locktest.Must(c, c.other(0).Lock).Unlock())
+		require.NoError(t, theirs.Unlock())
+		got := <-waiting
+		require.NoError(t, got.Err)
+		require.NoError(t, got.Value.Unlock())
+	})
+}
+
+// P4: a server that sends no replies keeps no members of the other servers.
+func TestMultilock_SilentServer_KeepsNoOtherMember(t *testing.T) {
+	t.Parallel()
+	crossServerBubble(t, func(c *crossServerLock) {
+		lease := locktest.Must(c, c.both().Lock)
+		c.sessions[1].armScript(scripts.LockReleaseMany, redistest.SwallowRequest, 1)
+		err := lease.Unlock()
+		require.ErrorIs(t, err, signalbox.ErrUnconfirmed)
+		require.ErrorContains(t, err, `"b"`)
+		require.NotContains(t, err.Error(), `"a"`)
+		require.NoError(t, locktest.Must(c, c.other(0).TryLock).Unlock())
+		time.Sleep(5 * time.Second)
+		require.NoError(t, locktest.Must(c, c.other(1).TryLock).Unlock())
+		requireIdle(t, c.sessions[0].Session, c.sessions[1].Session)
+	})
+}
+
+// P10: the context may end before the reply to a wait. The error says what the try before it found.
+func TestMultilock_ContextEndsBeforeTheReply_ErrorSaysHeld(t *testing.T) {
+	t.Parallel()
+	bubbleOf(t, 2, func(r *redlockServers) {
+		mine, wires := r.process()
+		others, _ := r.process()
+		members := map[string]int{"a": 0, "b": 1} // to their servers
+		mu := multilock.New(semaphore.New(mine[0], "a", 1).Permits(1), semaphore.New(mine[1], "b", 1).Permits(1))
+		r.mustRelease(mu)
+		last := mu.Order()[1]
+		lease := locktest.Must(r, semaphore.New(others[members[last]], last, 1).Permits(1).Lock)
+		for _, w := range wires {
+			w.latency.Store(int64(100 * time.Millisecond))
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), 500*time.Millisecond) // the first member, the try, and half of the wait's way
+		defer cancel()
+		_, err := mu.Lock(ctx)
+		require.ErrorIs(r, err, context.DeadlineExceeded)
+		require.ErrorIs(r, err, signalbox.ErrHeld)
+		require.NoError(r, lease.Unlock())
+	})
+}
+
+// P6: free members are acquired however far their servers are: a round trip is no wait. Those of either server take longer
+// than any round waits for a member that is held.
+func TestMultilock_FarServers_FreeMembersAreAcquired(t *testing.T) {
+	t.Parallel()
+	bubbleOf(t, 2, func(r *redlockServers) {
+		sessions, wires := r.process()
+		var members []multilock.Member
+		for i, s := range sessions {
+			for n := range 7 {
+				members = append(members, fair.New(s, fmt.Sprint(i, n)))
+			}
+		}
+		r.mustRelease(multilock.New(members...))
+		for _, w := range wires {
+			w.latency.Store(int64(100 * time.Millisecond))
+		}
+		var lease signalbox.Lease
+		require.LessOrEqual(t, took(func() { lease = locktest.Must(r, multilock.New(members...).Lock) }), 14*200*time.Millisecond)
+		require.NoError(t, lease.Unlock())
+	})
+}
+
+// P6: processes that want the members of two servers in opposite orders all get them.
+func TestMultilock_TwoServersInOppositeOrders_AllGetTurns(t *testing.T) {
+	t.Parallel()
+	bubbleOf(t, 2, func(r *redlockServers) {
+		ended := make(chan error, 4)
+		for i := range cap(ended) {
+			s, wires := r.process()
+			for _, w := range wires {
+				w.latency.Store(int64(hop))
+			}
+			members := []multilock.Member{reentrant.New(s[0], "a"), fair.New(s[1], "b"), rwlock.New(s[0], "c")}
+			if i%2 == 1 {
+				members[0], members[1] = members[1], members[0]
+			}
+			go func() {
+				for range 5 {
+					lease, err := multilock.New(members...).Lock(r.Context())
+					if err = errors.Join(err, lease.Unlock()); err != nil {
+						ended <- err
+						return
+					}
+				}
+				ended <- nil
+			}()
+		}
+		require.Less(t, took(func() {
+			for range cap(ended) {
+				require.NoError(t, <-ended)
+			}
+		}), time.Minute)
+	})
+}
+
+// P2: the first member is renewed while the last one is waited for, however long that takes. One that is not renewed and
+// ends meanwhile is no part of a success: it is acquired again.
+func TestMultilock_WaitForTheLast_KeepsOrRenewsTheFirst(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		option signalbox.LockOption
+		kept   bool
+	}{
+		"Renewed": {signalbox.WithRenewedLease(5 * time.Second), true}, "Fixed": {signalbox.WithFixedLease(5 * time.Second), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubbleOfUsers(t, func(f *fixture) {
+				s := f.user().Session
+				other := f.user().Session
+				both := multilock.New(fair.New(s, "a", c.option), fair.New(s, "b", c.option))
+				order := both.Order()
+				theirs := locktest.Must(f, fair.New(other, order[1]).Lock)
+				waiting := locktest.LaterWith(f.Context(), both.Lock)
+				time.Sleep(time.Second)
+				first := locktest.Must(f, fair.New(other, order[0]).Holder)
+				time.Sleep(time.Minute)
+				require.NoError(t, theirs.Unlock())
+				got := <-waiting
+				require.NoError(t, got.Err)
+				require.NoError(t, got.Value.Err())
+				for i, token := range multilock.Tokens(got.Value) {
+					if c.kept && []string{"a", "b"}[i] == order[0] {
+						require.Equal(t, first.Token, token, "it was lost in between")
+					} else {
+						require.Greater(t, token, first.Token)
+					}
+				}
+				require.NoError(t, got.Value.Unlock())
+			})
+		})
+	}
+}
+
+// tardyMember is a member that, the first time, is acquired only when it is not waited for any more.
+type tardyMember struct {
+	multilock.Member
+
+	once sync.Once
+	took signalbox.Lease // the lease of the first time
+}
+
+// Lock implements multilock.Member.
+func (tm *tardyMember) Lock(ctx context.Context) (signalbox.Lease, error) {
+	var err error
+	first := false
+	tm.once.Do(func() {
+		first = true
+		<-ctx.Done()
+		tm.took, err = tm.Member.Lock(context.WithoutCancel(ctx))
+	})
+	if first {
+		return tm.took, err
+	}
+	return tm.Member.Lock(ctx)
+}
+
+// P2: if a member ends in the instant in which the last one comes, both are acquired anew.
+func TestMultilock_MemberEndsAsTheLastComes_AllAreAcquiredAnew(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(f *fixture) {
+		s := f.user().Session
+		short := signalbox.WithFixedLease(time.Second)
+		byName := map[string]multilock.Member{"a": fair.New(s, "a", short), "b": fair.New(s, "b", short)}
+		order := multilock.New(byName["a"], byName["b"]).Order()
+		last := &tardyMember{Member: byName[order[1]]}
+		lease := locktest.Must(f, multilock.New(byName[order[0]], last).Lock)
+		require.NoError(t, lease.Err())
+		require.Greater(t, multilock.Tokens(lease)[1], last.took.Token(), "the lease of a round that had lost a member")
+		require.NoError(t, lease.Unlock())
+	})
+}
+
+// membersOf returns locks of unlike kinds, each with one holder: the permit is of a semaphore that has one.
+func membersOf(s *signalbox.Session) []multilock.Member {
+	return []multilock.Member{
+		reentrant.New(s, "r0"), reentrant.New(s, "r1"), fair.New(s, "f0"), fair.New(s, "f1"), rwlock.New(s, "w"),
+		semaphore.New(s, "p", 1).Permits(1),
+	}
+}
+
+// memberUses is what holders know of each member.
+type memberUses struct {
+	sync.Mutex
+	inside [6]bool
+	last   [6]uint64 // the token of the last holder
+}
+
+// P1, P3, P4, P6: random sets of locks of unlike kinds, which overlap and are asked for in any order by workers of four sessions, some
+// of which do not wait or give up. None waits for good, no two have one lock, tokens rise, and nothing is left.
+func TestMultilock_RandomSets_ExcludeEachOther(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(f *fixture) {
+		var m memberUses
+		var workers sync.WaitGroup
+		var sessions []*signalbox.Session
+		for n := range uint64(4) {
+			s, link := f.open()
+			link.latency.Store(int64(hop))
+			sessions = append(sessions, s)
+			for worker := range uint64(3) {
+				workers.Go(func() {
+					dice := rand.New(rand.NewPCG(n, worker))
+					for range 12 {
+						if err := m.takeSet(f.Context(), dice, membersOf(s)); err != nil {
+							f.Error(err)
+						}
+					}
+				})
+			}
+		}
+		require.Less(t, took(workers.Wait), 2*time.Minute)
+		time.Sleep(10 * time.Second)
+		requireFree(f.T, multilock.New(membersOf(sessions[0])...))
+		requireIdle(f.T, sessions...)
+	})
+}
+
+// takeSet acquires some of all, in any order and in one of three ways.
+func (m *memberUses) takeSet(ctx context.Context, dice *rand.Rand, all []multilock.Member) error {
+	places := dice.Perm(len(all))[:1+dice.IntN(4)]
+	members := make([]multilock.Member, len(places))
+	for n, i := range places {
+		members[n] = all[i]
+	}
+	set := multilock.New(members...)
+	take := set.Lock
+	switch dice.IntN(6) {
+	case 0:
+		take = set.TryLock
+	case 1:
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(dice.Int64N(int64(10*hop))))
+		defer cancel()
+	}
+	lease, err := take(ctx)
+	if errors.Is(err, signalbox.ErrHeld) || errors.Is(err, context.DeadlineExceeded) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	err = m.enter(places, multilock.Tokens(lease))
+	time.Sleep(time.Duration(dice.Int64N(int64(hop))))
+	m.Lock()
+	for _, i := range places {
+		m.inside[i] = false
+	}
+	m.Unlock()
+	return errors.Join(err, lease.Err(), locktest.IgnoreUnconfirmed(lease.Unlock()))
+}
+
+// enter returns what is wrong with a holder of these members.
+func (m *memberUses) enter(places []int, tokens []uint64) (err error) {
+	m.Lock()
+	defer m.Unlock()
+	for n, i := range places {
+		if m.inside[i] || tokens[n] <= m.last[i] {
+			err = errors.Join(err, fmt.Errorf("member %d: it is held: %t, token %d after %d", i, m.inside[i], tokens[n], m.last[i]))
+		}
+		m.inside[i], m.last[i] = true, tokens[n]
+	}
+	return err
+}
