@@ -112,8 +112,10 @@ func Kinds() []Kind {
 			Name: "shards", New: newShards, RoundTrips: 3, NoTry: true, Whole: true, StepsDown: true, Shortest: shards.MinLease,
 			Fits: []string{
 				"P1/holders never take more than there is", "P1/a crowd that gives up", "P2/a hold outlives an outage", "P2/the wall clock is set",
-				"P2/fixed leases and longest holds end", "P4/a waiter that gives up leaves nothing", "P4/close leaves nothing",
-				"P5/each fault of a renewal", "P6/messages are lost", "P6/a holder dies", "P6/waiters die",
+				"P2/fixed leases and longest holds end", "P4/a waiter that gives up leaves nothing",
+				"P4/a call that gives up under each fault leaves nothing", "P4/close leaves nothing", "P4/close at any instant leaves nothing",
+				"P5/each fault of a renewal", "P6/messages are lost", "P6/a release at any instant is noticed at once", "P6/a holder dies",
+				"P6/waiters die", "P9/names are kept apart",
 			},
 		},
 		{Name: "countdown", New: newLatch, RoundTrips: 2, NoLease: true, Turnless: true, Whole: true},
