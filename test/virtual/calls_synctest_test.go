@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -375,27 +374,6 @@ func TestEveryCallRefusesAnEndedContext(t *testing.T) {
 			require.Zero(t, took)
 		})
 	}
-}
-
-// faultsOf returns the faults that the table has for each class.
-func faultsOf() map[callClass][]callFault {
-	all := make(map[callClass][]callFault)
-	for _, r := range endings {
-		all[r.class] = append(all[r.class], r.fault)
-	}
-	return all
-}
-
-// No class is without the faults that every call can have.
-func TestTheTableHasARowForEveryFault(t *testing.T) {
-	t.Parallel()
-	for class, faults := range faultsOf() {
-		for _, f := range []callFault{healthy, frozen, connecting, refusing, loading, denied, broken, redirected} {
-			require.Contains(t, faults, f, "class %d", class)
-		}
-		require.Len(t, slices.Compact(slices.Sorted(slices.Values(faults))), len(faults))
-	}
-	require.Len(t, slices.Collect(maps.Keys(faultsOf())), int(leaves)+1)
 }
 
 // callClass is what calls have in common that end alike.

@@ -495,35 +495,6 @@ func TestLoadsAreEvenAfterTheDrainsThatMovesNeeds(t *testing.T) {
 	})
 }
 
-// A shard that is moved by hand has the other owner, with a greater token, and stays there.
-func TestMoveMovesAShard(t *testing.T) {
-	t.Parallel()
-	bubbleOfUsers(t, func(w *fixture) {
-		const n = 8
-		l := newShardLog(w)
-		members := l.some(n, 2)
-		from, to := members[0], members[1]
-		name := from.shards()[0]
-		before, err := from.group.Owner(w.Context(), name)
-		require.NoError(w, err)
-		require.NoError(w, from.group.Move(w.Context(), name, to.ID()))
-		time.Sleep(5 * time.Minute)
-		after, err := from.group.Owner(w.Context(), name)
-		require.NoError(w, err)
-		require.Equal(w, from.ID(), before.Session)
-		require.Equal(w, to.ID(), after.Session)
-		require.Greater(w, after.Token, before.Token)
-		require.Contains(w, to.shards(), name)
-		require.True(w, even(n, members...))
-		moves, _ := l.reset()
-		t.Logf("%d shards moved: this one, and one back for it", moves)
-		require.Equal(w, 2, moves)
-		require.ErrorContains(w, from.group.Move(w.Context(), "8", to.ID()), "there is no shard")
-		require.ErrorContains(w, from.group.Move(w.Context(), name, "nobody"), "no member")
-		l.requireSound()
-	})
-}
-
 // All members die: no member is left that takes their shards, and observers report that all the same. argo-cd#29476.
 func TestGroupWhoseMembersAllDiedIsReported(t *testing.T) {
 	t.Parallel()

@@ -452,7 +452,8 @@ func TestIdleShardMemberCostsTheSameForAnyNumber(t *testing.T) {
 	require.Equal(t, goroutinesOf[0], goroutinesOf[1])
 }
 
-// A member that has given a shard away does not get it by hand either: nothing is asked for, and the owner keeps working.
+// A shard that is moved by hand has the other owner, with a greater token, and another shard goes back for it. A member that has given a
+// shard away does not get it by hand either: nothing is asked for, and the owner keeps working.
 func TestMoveDisturbsNoOwnerForAMemberThatGaveTheShardAway(t *testing.T) {
 	t.Parallel()
 	bubbleOfUsers(t, func(w *fixture) {
@@ -483,9 +484,19 @@ func TestMoveDisturbsNoOwnerForAMemberThatGaveTheShardAway(t *testing.T) {
 		moves, _ := l.reset()
 		require.Zero(w, moves)
 		time.Sleep(away)
+		before, err := a.group.Owner(w.Context(), name)
+		require.NoError(w, err)
 		require.NoError(w, a.group.Move(w.Context(), name, b.ID()))
-		time.Sleep(time.Minute)
+		time.Sleep(5 * time.Minute)
 		require.Contains(w, b.shards(), name)
+		after, err := a.group.Owner(w.Context(), name)
+		require.NoError(w, err)
+		require.Equal(w, []string{a.ID(), b.ID()}, []string{before.Session, after.Session})
+		require.Greater(w, after.Token, before.Token)
+		moves, _ = l.reset()
+		require.Equal(w, 2, moves)
+		require.ErrorContains(w, a.group.Move(w.Context(), "4", b.ID()), "there is no shard")
+		require.ErrorContains(w, a.group.Move(w.Context(), name, "nobody"), "no member")
 		l.requireSound()
 	})
 }
