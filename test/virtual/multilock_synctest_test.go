@@ -15,7 +15,6 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
-	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/multilock"
@@ -45,7 +44,7 @@ func crossServerBubble(t *testing.T, test func(c *crossServerLock)) {
 			c.sessions[0].reopen()
 		}
 		for _, s := range c.sessions {
-			(*session.Handle)(s.Session).Session().UnlockPatience = session.UnlockPatience
+			locktest.Impatient(s.Session)
 		}
 		r.mustRelease(c.both())
 		test(c)

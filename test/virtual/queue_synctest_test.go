@@ -66,11 +66,7 @@ type lockResult struct {
 // queuedAndListening locks on another goroutine, and returns when that goroutine waits in the queue and listens for its
 // grant.
 func queuedAndListening(ctx context.Context, mu locktest.Lock) <-chan lockResult {
-	returned := make(chan lockResult, 1)
-	go func() {
-		lease, err := mu.Lock(ctx)
-		returned <- lockResult{lease, err, time.Now()}
-	}()
+	returned := queued(ctx, mu)
 	time.Sleep(500 * time.Millisecond)
 	return returned
 }
