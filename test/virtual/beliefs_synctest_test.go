@@ -568,7 +568,7 @@ func TestOnlyTheSessionWhoseConnectionsFailLogsThat(t *testing.T) {
 				logger, lines := logged()
 				options := rueidis.ClientOption{
 					InitAddress: []string{"shared:1"}, ForceSingleClient: true, AlwaysRESP2: true, AuthCredentialsFn: credentials,
-					DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return f.Dial() },
+					DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return f.redis.Dial() },
 				}
 				if tuned {
 					signalbox.Tune(&options)

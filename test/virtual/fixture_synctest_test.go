@@ -33,10 +33,9 @@ type fixture struct {
 
 	probe    time.Duration // the interval of probes on idle connections, 10 s if 0
 	redis    *miniredis.Miniredis
-	remote   func() (net.Conn, error) // connects to another server than redis; nil: clients reach redis
-	commands atomic.Int64             // the commands, without those that keep connections alive
-	scripts  atomic.Int64             // the commands that run a script
-	ends     []func()                 // the functions that the test calls at its end
+	commands atomic.Int64 // the commands, without those that keep connections alive
+	scripts  atomic.Int64 // the commands that run a script
+	ends     []func()     // the functions that the test calls at its end
 }
 
 // newEmbedded returns a server in the process.
@@ -115,7 +114,7 @@ func (f *fixture) client(t *testing.T, mods ...func(*rueidis.ClientOption)) (rue
 		InitAddress: []string{fmt.Sprint("embedded/", clientCount.Add(1))}, ForceSingleClient: true, AlwaysRESP2: true,
 		// A connection's memory, of which the default is a megabyte, was half of the time of these tests.
 		ReadBufferEachConn: 4 << 10, WriteBufferEachConn: 4 << 10, RingScaleEachConn: 7,
-		DialCtxFn:    func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return link.dial(f) },
+		DialCtxFn:    func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return link.dial(f.redis) },
 		ConnLifetime: -1, // tests that last for hours would make thousands of connections
 	}
 	o.Dialer.KeepAlive = cmp.Or(f.probe, 10*time.Second) // ten hours have too many seconds
@@ -126,14 +125,6 @@ func (f *fixture) client(t *testing.T, mods ...func(*rueidis.ClientOption)) (rue
 	c, err := rueidis.NewClient(o)
 	require.NoError(t, err)
 	return c, link
-}
-
-// Dial connects to the server.
-func (f *fixture) Dial() (net.Conn, error) {
-	if f.remote != nil {
-		return f.remote()
-	}
-	return f.redis.Dial()
 }
 
 // session returns a session on a wire of its own, and what closes both.

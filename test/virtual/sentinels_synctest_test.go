@@ -89,7 +89,7 @@ func (f *fixture) behindSentinels(pongs, resp2 bool, options ...signalbox.Sessio
 		b.dials.Add(1)
 		switch host, _, _ := net.SplitHostPort(addr); host {
 		case "10.0.0.1":
-			return f.Dial()
+			return f.redis.Dial()
 		case "10.0.0.2":
 			return b.promoted.Dial()
 		default:
