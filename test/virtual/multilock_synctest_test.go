@@ -15,6 +15,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/multilock"
@@ -44,7 +45,7 @@ func crossServerBubble(t *testing.T, test func(c *crossServerLock)) {
 			c.sessions[0].reopen()
 		}
 		for _, s := range c.sessions {
-			locktest.Impatient(s.Session)
+			(*session.Handle)(s.Session).Session().UnlockPatience = session.UnlockPatience
 		}
 		r.mustRelease(c.both())
 		test(c)
