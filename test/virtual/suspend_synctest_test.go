@@ -4,6 +4,7 @@ package virtual_test
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -33,6 +34,7 @@ func TestAShortSleepIsMadeUpForAtOnce(t *testing.T) { //nolint:paralleltest // s
 		resumed := suspendedFor(asleep)
 		f.redis.SetTTL(locktest.Key("a"), 2*time.Second) // the server's clock ran on
 		time.Sleep(time.Second - time.Millisecond)
+		synctest.Wait()
 		require.NoError(f, lease.Err())
 		require.Greater(f, time.Until(lease.Deadline()), 20*time.Second, "not renewed %v after the host resumed", time.Since(resumed))
 		select {
