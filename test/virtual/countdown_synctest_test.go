@@ -278,20 +278,19 @@ func TestNothingRemainsOfWaitsThatEnded(t *testing.T) {
 func TestARoundIsKeptWhileItHasAWaiter(t *testing.T) {
 	t.Parallel()
 	bubbleOfUsers(t, func(f *fixture) {
-		t := f.T
 		s := f.user().Session
-		r, err := countdown.New(s, "a", countdown.Keep(time.Minute)).Start(t.Context(), 1)
-		require.NoError(t, err)
-		ctx, giveUp := context.WithTimeout(t.Context(), time.Duration(redistest.Rounds(10, 60))*time.Minute)
+		r, err := countdown.New(s, "a", countdown.Keep(time.Minute)).Start(f.Context(), 1)
+		require.NoError(f, err)
+		ctx, giveUp := context.WithTimeout(f.Context(), time.Duration(redistest.Rounds(10, 60))*time.Minute)
 		defer giveUp()
-		require.ErrorIs(t, r.Wait(ctx), context.DeadlineExceeded)
-		left, err := r.Count(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, 1, left)
+		require.ErrorIs(f, r.Wait(ctx), context.DeadlineExceeded)
+		left, err := r.Count(f.Context())
+		require.NoError(f, err)
+		require.Equal(f, 1, left)
 		time.Sleep(time.Minute + time.Second)
-		_, err = r.Count(t.Context())
-		require.ErrorIs(t, err, signalbox.ErrRoundLost)
-		require.False(t, strings.Contains(strings.Join(f.redis.Keys(), " "), ":latch"))
+		_, err = r.Count(f.Context())
+		require.ErrorIs(f, err, signalbox.ErrRoundLost)
+		require.False(f, strings.Contains(strings.Join(f.redis.Keys(), " "), ":latch"))
 	})
 }
 
@@ -300,35 +299,34 @@ func TestARoundIsKeptWhileItHasAWaiter(t *testing.T) {
 func TestAMessageBeforeTheFirstReplyLeadsToAPoll(t *testing.T) {
 	t.Parallel()
 	bubbleOfUsers(t, func(f *fixture) {
-		t := f.T
 		starter := f.user().Session
 		s, link := f.open()
 		l, mine := countdown.New(starter, "a"), countdown.New(s, "a")
 		open := func(r countdown.Round) {
-			t.Helper()
-			_, err := r.CountDown(t.Context(), "x")
-			require.NoError(t, err)
+			f.Helper()
+			_, err := r.CountDown(f.Context(), "x")
+			require.NoError(f, err)
 		}
-		first, err := l.Start(t.Context(), 1)
-		require.NoError(t, err)
+		first, err := l.Start(f.Context(), 1)
+		require.NoError(f, err)
 		ends := make(chan error, 1)
-		go func() { ends <- mine.RoundOf(first.ID()).Wait(t.Context()) }()
+		go func() { ends <- mine.RoundOf(first.ID()).Wait(f.Context()) }()
 		time.Sleep(time.Second)
 		open(first)
-		require.NoError(t, <-ends) // and the channel lingers
+		require.NoError(f, <-ends) // and the channel lingers
 
 		const slow = 300 * time.Millisecond
-		second, err := l.Start(t.Context(), 1)
-		require.NoError(t, err)
+		second, err := l.Start(f.Context(), 1)
+		require.NoError(f, err)
 		link.latency.Store(int64(slow))
 		began := time.Now()
-		go func() { ends <- mine.RoundOf(second.ID()).Wait(t.Context()) }()
+		go func() { ends <- mine.RoundOf(second.ID()).Wait(f.Context()) }()
 		time.Sleep(slow + slow/2) // the poll was executed, and its reply is on its way
 		link.latency.Store(0)
 		open(second)
-		require.NoError(t, <-ends)
-		require.GreaterOrEqual(t, time.Since(began), 2*slow, "the message alone is no proof")
-		require.Less(t, time.Since(began), 2*slow+100*time.Millisecond, "long before the next poll")
+		require.NoError(f, <-ends)
+		require.GreaterOrEqual(f, time.Since(began), 2*slow, "the message alone is no proof")
+		require.Less(f, time.Since(began), 2*slow+100*time.Millisecond, "long before the next poll")
 	})
 }
 
@@ -339,41 +337,40 @@ func TestARoundIsKeptAfterEachUse(t *testing.T) {
 	const keep = time.Hour
 	uses := map[string]func(l *countdown.Latch, r countdown.Round, f *fixture) error{
 		"CountDown": func(_ *countdown.Latch, r countdown.Round, f *fixture) error {
-			_, err := r.CountDown(f.T.Context(), "x")
+			_, err := r.CountDown(f.Context(), "x")
 			return err
 		},
 		"Count": func(_ *countdown.Latch, r countdown.Round, f *fixture) error {
-			_, err := r.Count(f.T.Context())
+			_, err := r.Count(f.Context())
 			return err
 		},
 		"Round": func(l *countdown.Latch, _ countdown.Round, f *fixture) error {
-			_, err := l.Round(f.T.Context())
+			_, err := l.Round(f.Context())
 			return err
 		},
 	}
 	for name, use := range uses {
 		for _, open := range []bool{false, true} {
 			bubbleOfUsers(t, func(f *fixture) {
-				t := f.T
 				s := f.user().Session
 				l := countdown.New(s, "a", countdown.Keep(keep))
 				total := 2
 				if open {
 					total = 1
 				}
-				r, err := l.Start(t.Context(), total)
-				require.NoError(t, err)
-				_, err = r.CountDown(t.Context(), "x")
-				require.NoError(t, err)
+				r, err := l.Start(f.Context(), total)
+				require.NoError(f, err)
+				_, err = r.CountDown(f.Context(), "x")
+				require.NoError(f, err)
 				for _, after := range []time.Duration{keep / 100, keep / 4, keep / 2, keep * 3 / 4, keep * 58 / 60} {
 					time.Sleep(after)
-					require.NoError(t, use(l, r, f), "%s, open: %t, after %v", name, open, after)
+					require.NoError(f, use(l, r, f), "%s, open: %t, after %v", name, open, after)
 				}
 				time.Sleep(keep * 58 / 60)
-				require.NoError(t, use(l, r, f), "%s, open: %t", name, open)
+				require.NoError(f, use(l, r, f), "%s, open: %t", name, open)
 				time.Sleep(keep + time.Second)
-				require.Error(t, use(l, r, f), "%s, open: %t", name, open)
-				require.ErrorIs(t, r.Wait(t.Context()), signalbox.ErrRoundLost)
+				require.Error(f, use(l, r, f), "%s, open: %t", name, open)
+				require.ErrorIs(f, r.Wait(f.Context()), signalbox.ErrRoundLost)
 			})
 		}
 	}

@@ -162,20 +162,19 @@ func TestLostSubscriptionBringsPollsForward(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, after := range []time.Duration{10 * time.Millisecond, 120 * time.Millisecond, 3 * time.Second} {
 				bubbleOfUsers(t, func(f *fixture) {
-					t := f.T
 					users := f.queueUsers(2, latency)
-					lease := atOnce(t, lock(users[0].Session))
-					next := queuedAndListening(t.Context(), lock(users[1].Session))
+					lease := atOnce(f.T, lock(users[0].Session))
+					next := queuedAndListening(f.Context(), lock(users[1].Session))
 					time.Sleep(600 * time.Millisecond) // a second after the first poll was planned, and one was sent
 					f.refusesSubscriptions()
 					users[1].breakSubscriptions()
 					time.Sleep(after)
 					released := time.Now()
-					require.NoError(t, lease.Unlock())
+					require.NoError(f, lease.Unlock())
 					got := <-next
-					require.NoError(t, got.err)
-					require.Less(t, got.at.Sub(released), 115*time.Millisecond, "released after %v", after)
-					require.NoError(t, got.lease.Unlock())
+					require.NoError(f, got.err)
+					require.Less(f, got.at.Sub(released), 115*time.Millisecond, "released after %v", after)
+					require.NoError(f, got.lease.Unlock())
 				})
 			}
 		})
@@ -215,19 +214,18 @@ func TestClusterWithoutShardsHandsOverByMessage(t *testing.T) {
 	for name, lock := range locksOf("unsharded") { //nolint:paralleltest // as above
 		t.Run(name, func(t *testing.T) {
 			bubbleOfUsers(t, func(f *fixture) {
-				t := f.T
 				users := f.clusterUsers(2, latency)
-				require.NoError(t, atOnce(t, lock(users[0].Session)).Unlock()) // teaches the server the scripts
+				require.NoError(f, atOnce(f.T, lock(users[0].Session)).Unlock()) // teaches the server the scripts
 				for n := range 6 {
 					holder, waiter := users[n%2], users[(n+1)%2]
-					lease := atOnce(t, lock(holder.Session))
-					next := queuedAndListening(t.Context(), lock(waiter.Session))
+					lease := atOnce(f.T, lock(holder.Session))
+					next := queuedAndListening(f.Context(), lock(waiter.Session))
 					released := time.Now()
-					require.NoError(t, lease.Unlock())
+					require.NoError(f, lease.Unlock())
 					got := <-next
-					require.NoError(t, got.err)
-					require.LessOrEqual(t, got.at.Sub(released), 4*latency, "by message")
-					require.NoError(t, got.lease.Unlock())
+					require.NoError(f, got.err)
+					require.LessOrEqual(f, got.at.Sub(released), 4*latency, "by message")
+					require.NoError(f, got.lease.Unlock())
 				}
 			})
 		})
@@ -240,22 +238,21 @@ func TestLatchWithoutShardsOpensByMessage(t *testing.T) {
 	t.Parallel()
 	const latency = 5 * time.Millisecond
 	bubbleOfUsers(t, func(f *fixture) {
-		t := f.T
 		users := f.clusterUsers(3, latency)
-		_, err := countdown.New(users[0].Session, "unsharded").Start(t.Context(), 1)
-		require.NoError(t, err)
+		_, err := countdown.New(users[0].Session, "unsharded").Start(f.Context(), 1)
+		require.NoError(f, err)
 		opened := make(chan time.Time, 1)
 		go func() {
-			same, err := countdown.New(users[1].Session, "unsharded").Round(t.Context())
-			require.NoError(t, err)
-			require.NoError(t, same.Wait(t.Context()))
+			same, err := countdown.New(users[1].Session, "unsharded").Round(f.Context())
+			require.NoError(f, err)
+			require.NoError(f, same.Wait(f.Context()))
 			opened <- time.Now()
 		}()
 		time.Sleep(500 * time.Millisecond)
-		counts, err := countdown.New(users[2].Session, "unsharded").Round(t.Context())
-		require.NoError(t, err)
-		_, err = counts.CountDown(t.Context(), "the only one")
-		require.NoError(t, err)
-		require.WithinDuration(t, time.Now(), <-opened, latency, "by message")
+		counts, err := countdown.New(users[2].Session, "unsharded").Round(f.Context())
+		require.NoError(f, err)
+		_, err = counts.CountDown(f.Context(), "the only one")
+		require.NoError(f, err)
+		require.WithinDuration(f, time.Now(), <-opened, latency, "by message")
 	})
 }

@@ -24,28 +24,27 @@ func TestFarServerCostsARoundTripAndATenth(t *testing.T) {
 	for _, roundTrip := range []time.Duration{10 * time.Millisecond, 40 * time.Millisecond} {
 		for _, n := range []int{5, 64, 200, 1_000}[:redistest.Rounds(3, 4)] {
 			bubbleOfUsers(t, func(f *fixture) {
-				t := f.T
-				c, link := f.client(t, func(o *rueidis.ClientOption) { o.RingScaleEachConn = 10 }) // room for all of them
+				c, link := f.client(f.T, func(o *rueidis.ClientOption) { o.RingScaleEachConn = 10 }) // room for all of them
 				defer c.Close()
 				s := signalbox.NewSession(c)
-				defer func() { require.NoError(t, s.Close(t.Context())) }()
+				defer func() { require.NoError(f, s.Close(f.Context())) }()
 				link.latency.Store(int64(roundTrip / 2))
 				for range 40 { // the server has the scripts then, also that of the short release
-					warm, err := reentrant.New(s, "warm").Lock(t.Context())
-					require.NoError(t, err)
-					require.NoError(t, warm.Unlock())
+					warm, err := reentrant.New(s, "warm").Lock(f.Context())
+					require.NoError(f, err)
+					require.NoError(f, warm.Unlock())
 				}
 				leases := make([]signalbox.Lease, n)
 				for round := range 3 {
 					lasted := took(func() {
-						locktest.Together(t, n, func(i int) (err error) {
-							leases[i], err = reentrant.New(s, fmt.Sprint("far/", i)).Lock(t.Context())
+						locktest.Together(f, n, func(i int) (err error) {
+							leases[i], err = reentrant.New(s, fmt.Sprint("far/", i)).Lock(f.Context())
 							return err
 						})
 					})
-					require.LessOrEqual(t, lasted, roundTrip*11/10, "round %d: %d locks", round, n)
-					lasted = took(func() { locktest.Together(t, n, func(i int) error { return leases[i].Unlock() }) })
-					require.LessOrEqual(t, lasted, roundTrip*11/10, "round %d: %d unlocks", round, n)
+					require.LessOrEqual(f, lasted, roundTrip*11/10, "round %d: %d locks", round, n)
+					lasted = took(func() { locktest.Together(f, n, func(i int) error { return leases[i].Unlock() }) })
+					require.LessOrEqual(f, lasted, roundTrip*11/10, "round %d: %d unlocks", round, n)
 				}
 				synctest.Wait()
 			})

@@ -104,27 +104,26 @@ func tenth(of time.Duration) time.Duration { return of/10 + 52*time.Millisecond 
 func TestNamesTakesATenthOfALargeServer(t *testing.T) {
 	t.Parallel()
 	bubbleOfUsers(t, func(f *fixture) {
-		t := f.T
 		s := f.user().Session
-		defer atOnce(t, reentrant.New(s, "n/1")).Unlock()
+		defer atOnce(f.T, reentrant.New(s, "n/1")).Unlock()
 		c := f.beside(1_000_000, "n/1")
 		begun, examined := time.Now(), int64(0)
-		for e, err := range inspect.Names(t.Context(), s, "n/", inspect.Progress(func(now, keys int64) {
-			require.Equal(t, int64(1_000_000), keys)
-			require.Greater(t, now, examined)
+		for e, err := range inspect.Names(f.Context(), s, "n/", inspect.Progress(func(now, keys int64) {
+			require.Equal(f, int64(1_000_000), keys)
+			require.Greater(f, now, examined)
 			examined = now
-			require.LessOrEqual(t, c.worked(), tenth(time.Since(begun)))
+			require.LessOrEqual(f, c.worked(), tenth(time.Since(begun)))
 		})) {
-			require.NoError(t, err)
-			require.Equal(t, "n/1", e.Name)
+			require.NoError(f, err)
+			require.Equal(f, "n/1", e.Name)
 		}
-		require.Equal(t, int64(1_000_000), examined)
-		require.Equal(t, 2*time.Second, c.worked())
-		require.Less(t, time.Since(begun), 21*time.Second, "the share is used")
+		require.Equal(f, int64(1_000_000), examined)
+		require.Equal(f, 2*time.Second, c.worked())
+		require.Less(f, time.Since(begun), 21*time.Second, "the share is used")
 
 		// Two loops share the tenth of their session.
 		before, begun := c.worked(), time.Now()
-		ended, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ended, cancel := context.WithTimeout(f.Context(), 10*time.Second)
 		defer cancel()
 		var both sync.WaitGroup
 		for range 2 {
@@ -134,12 +133,12 @@ func TestNamesTakesATenthOfALargeServer(t *testing.T) {
 			})
 		}
 		both.Wait()
-		require.LessOrEqual(t, c.worked()-before, tenth(time.Since(begun)))
+		require.LessOrEqual(f, c.worked()-before, tenth(time.Since(begun)))
 
 		begun = time.Now()
-		for range inspect.Names(t.Context(), s, "n/", inspect.FullSpeed()) { // its time matters
+		for range inspect.Names(f.Context(), s, "n/", inspect.FullSpeed()) { // its time matters
 		}
-		require.Less(t, time.Since(begun), 3*time.Second)
+		require.Less(f, time.Since(begun), 3*time.Second)
 	})
 }
 
@@ -147,52 +146,51 @@ func TestNamesTakesATenthOfALargeServer(t *testing.T) {
 func TestListOfALargeServerIsFreshAndSaysItsAge(t *testing.T) {
 	t.Parallel()
 	bubbleOfUsers(t, func(f *fixture) {
-		t := f.T
 		s := f.user(signalbox.WithLabel("first")).Session
 		other := f.user(signalbox.WithLabel("second")).Session
-		lease := atOnce(t, reentrant.New(s, "n/1", signalbox.WithFixedLease(24*time.Hour)))
+		lease := atOnce(f.T, reentrant.New(s, "n/1", signalbox.WithFixedLease(24*time.Hour)))
 		server := f.beside(2_000_000, "n/1", "n/2")
 		begun := time.Now()
 		l, stop := listed(f, s)
 		defer stop()
 
-		first := l.Snapshot(t.Context())
-		require.NoError(t, first.Err)
-		require.Empty(t, first.Entries)
-		require.False(t, first.Complete)
-		require.Less(t, time.Since(begun), 3*time.Second)
+		first := l.Snapshot(f.Context())
+		require.NoError(f, first.Err)
+		require.Empty(f, first.Entries)
+		require.False(f, first.Complete)
+		require.Less(f, time.Since(begun), 3*time.Second)
 		scrapes := func(until func(inspect.Snapshot) bool) (last inspect.Snapshot) {
-			for last = l.Snapshot(t.Context()); !until(last); last = l.Snapshot(t.Context()) {
-				require.NoError(t, last.Err)
-				require.LessOrEqual(t, server.worked(), tenth(time.Since(begun)))
-				require.Less(t, time.Since(begun), time.Hour)
+			for last = l.Snapshot(f.Context()); !until(last); last = l.Snapshot(f.Context()) {
+				require.NoError(f, last.Err)
+				require.LessOrEqual(f, server.worked(), tenth(time.Since(begun)))
+				require.Less(f, time.Since(begun), time.Hour)
 				time.Sleep(5 * time.Second)
 			}
 			return last
 		}
 		round := scrapes(func(now inspect.Snapshot) bool { return now.Complete })
-		require.InDelta(t, 40, round.Took.Seconds(), 2)
-		require.Len(t, round.Entries, 1)
-		require.Equal(t, "first", round.Entries[0].Holders[0].Label)
+		require.InDelta(f, 40, round.Took.Seconds(), 2)
+		require.Len(f, round.Entries, 1)
+		require.Equal(f, "first", round.Entries[0].Holders[0].Label)
 
 		// Another holder is seen at once, by the key that is known. The age grows until the next round ends.
 		time.Sleep(5 * time.Second)
-		require.NoError(t, locktest.IgnoreUnconfirmed(lease.Unlock()))
-		defer atOnce(t, reentrant.New(other, "n/1", signalbox.WithFixedLease(24*time.Hour))).Unlock()
+		require.NoError(f, locktest.IgnoreUnconfirmed(lease.Unlock()))
+		defer atOnce(f.T, reentrant.New(other, "n/1", signalbox.WithFixedLease(24*time.Hour))).Unlock()
 		before := time.Now()
 		l.Expire()
-		now := l.Snapshot(t.Context())
-		require.Less(t, time.Since(before), time.Second)
-		require.Equal(t, "second", now.Entries[0].Holders[0].Label)
-		require.Greater(t, now.Age, round.Age)
+		now := l.Snapshot(f.Context())
+		require.Less(f, time.Since(before), time.Second)
+		require.Equal(f, "second", now.Entries[0].Holders[0].Label)
+		require.Greater(f, now.Age, round.Age)
 		next := scrapes(func(now inspect.Snapshot) bool { return now.Age < round.Age })
-		require.Len(t, next.Entries, 1)
+		require.Len(f, next.Entries, 1)
 
 		// A list that is not asked any more ceases to work.
 		time.Sleep(6 * time.Minute)
 		worked := server.worked()
 		time.Sleep(time.Hour)
-		require.Equal(t, worked, server.worked())
+		require.Equal(f, worked, server.worked())
 	})
 }
 
@@ -213,13 +211,12 @@ func listed(f *fixture, s *signalbox.Session) (l *inspect.List, stop func()) {
 func TestListBeginsAnewAtAnotherServer(t *testing.T) {
 	t.Parallel()
 	bubbleOfUsers(t, func(f *fixture) {
-		t := f.T
 		s := f.user().Session
-		defer atOnce(t, reentrant.New(s, "n/1", signalbox.WithFixedLease(24*time.Hour))).Unlock()
+		defer atOnce(f.T, reentrant.New(s, "n/1", signalbox.WithFixedLease(24*time.Hour))).Unlock()
 		c := f.beside(200_000)
 		replaced := false
 		entries := 0
-		for _, err := range inspect.Names(t.Context(), s, "n/", inspect.Progress(func(examined, _ int64) {
+		for _, err := range inspect.Names(f.Context(), s, "n/", inspect.Progress(func(examined, _ int64) {
 			if examined > 150_000 && !replaced {
 				replaced = true
 				c.mu.Lock()
@@ -227,11 +224,11 @@ func TestListBeginsAnewAtAnotherServer(t *testing.T) {
 				c.mu.Unlock()
 			}
 		})) {
-			require.NoError(t, err)
+			require.NoError(f, err)
 			entries++
 		}
-		require.Equal(t, 1, entries)
-		require.Equal(t, 2, c.first)
+		require.Equal(f, 1, entries)
+		require.Equal(f, 2, c.first)
 	})
 }
 
@@ -278,24 +275,23 @@ func TestListOfAClusterAsksTheNodesThatTheServersName(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			bubbleOfUsers(t, func(f *fixture) {
-				t := f.T
 				s, node, end := f.clusterSession()
 				defer end()
 				for _, name := range []string{"n/1", "n/2"} {
-					defer atOnce(t, reentrant.New(s, name)).Unlock()
+					defer atOnce(f.T, reentrant.New(s, name)).Unlock()
 				}
 				f.slotsAre(c.slots(node))
 				entries, failures := listOf(f, s)
-				require.Len(t, entries, c.found)
+				require.Len(f, entries, c.found)
 				if c.fails == "" {
-					require.Empty(t, failures)
+					require.Empty(f, failures)
 					return
 				}
-				require.Len(t, failures, 1)
-				require.ErrorContains(t, failures[0], c.fails)
+				require.Len(f, failures, 1)
+				require.ErrorContains(f, failures[0], c.fails)
 				if of := new(inspect.NodeError); c.at != "" {
-					require.ErrorAs(t, failures[0], &of)
-					require.Equal(t, c.at, of.Node)
+					require.ErrorAs(f, failures[0], &of)
+					require.Equal(f, c.at, of.Node)
 				}
 			})
 		})
@@ -319,10 +315,9 @@ func (f *fixture) clusterSession() (s *signalbox.Session, node string, end func(
 func TestListOfAClusterEndsWithItsLoop(t *testing.T) {
 	t.Parallel()
 	bubbleOfUsers(t, func(f *fixture) {
-		t := f.T
 		s, node, end := f.clusterSession()
 		defer end()
-		defer atOnce(t, reentrant.New(s, "n/1")).Unlock()
+		defer atOnce(f.T, reentrant.New(s, "n/1")).Unlock()
 		for _, slots := range []string{slotsOf(node, "gone.example:1"), slotsOf("gone.example:1", node)} {
 			f.slotsAre(slots)
 			yielded := 0
@@ -330,7 +325,7 @@ func TestListOfAClusterEndsWithItsLoop(t *testing.T) {
 				yielded++
 				break
 			}
-			require.Equal(t, 1, yielded)
+			require.Equal(f, 1, yielded)
 		}
 	})
 }

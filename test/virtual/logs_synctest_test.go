@@ -403,8 +403,7 @@ func TestAnyHandlerOfTheLogHoldsUpNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			bubbleOfUsers(t, func(f *fixture) {
-				t := f.T
-				c, _ := f.client(t)
+				c, _ := f.client(f.T)
 				block, called := make(chan struct{}), 0
 				var s *signalbox.Session
 				s = signalbox.NewSession(c, signalbox.WithCloseGrace(time.Second), signalbox.WithLogger(slog.New(logHandler{do: func() {
@@ -412,32 +411,32 @@ func TestAnyHandlerOfTheLogHoldsUpNothing(t *testing.T) {
 						do(s, block)
 					}
 				}})))
-				kept, err := reentrant.New(s, "kept", signalbox.WithRenewedLease(10*time.Second)).Lock(t.Context())
-				require.NoError(t, err)
+				kept, err := reentrant.New(s, "kept", signalbox.WithRenewedLease(10*time.Second)).Lock(f.Context())
+				require.NoError(f, err)
 				time.Sleep(time.Second) // it listens for a ForceUnlock
 				atFirst := resting()
 				for range 30 {
-					lease, err := reentrant.New(s, "lost").Lock(t.Context())
+					lease, err := reentrant.New(s, "lost").Lock(f.Context())
 					if err != nil {
-						require.Equal(t, "Closes", name)
+						require.Equal(f, "Closes", name)
 						break
 					}
 					f.redis.Del(locktest.Key("lost"))
 					time.Sleep(2 * time.Second) // the loss is worth a line
-					require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
+					require.ErrorIs(f, lease.Err(), signalbox.ErrLost)
 				}
 				time.Sleep(5 * time.Second) // the grace of a Close
-				require.Equal(t, name == "Closes", kept.Err() != nil)
-				require.LessOrEqual(t, resting(), atFirst+1)
+				require.Equal(f, name == "Closes", kept.Err() != nil)
+				require.LessOrEqual(f, resting(), atFirst+1)
 				ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 				defer cancel()
 				began := time.Now()
 				_ = s.Close(ctx)
-				require.LessOrEqual(t, time.Since(began), 2*time.Second+slack)
+				require.LessOrEqual(f, time.Since(began), 2*time.Second+slack)
 				close(block)
 				time.Sleep(time.Minute)
 				if name == "Exits" {
-					require.Greater(t, called, 1, "the lines after it are written")
+					require.Greater(f, called, 1, "the lines after it are written")
 				}
 				c.Close()
 			})

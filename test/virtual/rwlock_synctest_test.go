@@ -33,28 +33,27 @@ func queued(ctx context.Context, lock locktest.Lock) <-chan lockResult {
 func TestRWReadersOfASessionAskTheServerEvery20ms(t *testing.T) {
 	t.Parallel()
 	bubbleOfUsers(t, func(f *fixture) {
-		t := f.T
 		s := f.user(signalbox.WithPolling()).Session // which sends nothing by itself
 		lock, reader := rwlock.New(s, "a"), locktest.Reader().New(s, "a")
-		leases := []signalbox.Lease{atOnce(t, reader), atOnce(t, reader)}
+		leases := []signalbox.Lease{atOnce(f.T, reader), atOnce(f.T, reader)}
 		time.Sleep(25 * time.Millisecond)
-		leases = append(leases, atOnce(t, reader)) // teaches the server the script that asks
+		leases = append(leases, atOnce(f.T, reader)) // teaches the server the script that asks
 		before := f.scripts.Load()
 		for n := range 200 {
 			enter := []func(context.Context) (signalbox.Lease, error){lock.RLock, lock.TryRLock}[n%2]
-			lease, err := enter(t.Context())
-			require.NoError(t, err)
-			require.Equal(t, leases[0].Token(), lease.Token())
+			lease, err := enter(f.Context())
+			require.NoError(f, err)
+			require.Equal(f, leases[0].Token(), lease.Token())
 			leases = append(leases, lease)
-			require.EqualValues(t, n/20, f.scripts.Load()-before, "after %d ms", n)
+			require.EqualValues(f, n/20, f.scripts.Load()-before, "after %d ms", n)
 			time.Sleep(time.Millisecond)
 		}
 		for _, lease := range leases[1:] {
-			require.NoError(t, lease.Unlock())
+			require.NoError(f, lease.Unlock())
 		}
-		require.EqualValues(t, 9, f.scripts.Load()-before)
-		require.NoError(t, leases[0].Unlock())
-		require.NoError(t, atOnce(t, lock).Unlock())
+		require.EqualValues(f, 9, f.scripts.Load()-before)
+		require.NoError(f, leases[0].Unlock())
+		require.NoError(f, atOnce(f.T, lock).Unlock())
 	})
 }
 
@@ -65,30 +64,29 @@ func TestASharedHoldIsRenewedForHours(t *testing.T) {
 	const life, readers = 30 * time.Second, 50
 	hours := redistest.Rounds(2, 10)
 	bubbleOfUsers(t, func(f *fixture) {
-		t := f.T
 		users := f.queueUsers(2, time.Millisecond)
 		lock := locktest.Reader().New(users[0].Session, "a", signalbox.WithRenewedLease(life))
 		leases := make([]signalbox.Lease, readers)
 		for i := range leases {
-			leases[i] = atOnce(t, lock)
+			leases[i] = atOnce(f.T, lock)
 		}
 		token := leases[0].Token()
 		renewals := f.counts(scripts.HoldsRenew)
 		for hour := range hours {
 			time.Sleep(time.Hour)
-			require.NoError(t, leases[hour].Unlock()) // which did not end meanwhile
-			leases[hour] = atOnce(t, lock)
-			require.Equal(t, token, leases[hour].Token(), "the same hold")
-			_, err := rwlock.New(users[1].Session, "a").TryLock(t.Context())
-			require.ErrorIs(t, err, signalbox.ErrHeld)
+			require.NoError(f, leases[hour].Unlock()) // which did not end meanwhile
+			leases[hour] = atOnce(f.T, lock)
+			require.Equal(f, token, leases[hour].Token(), "the same hold")
+			_, err := rwlock.New(users[1].Session, "a").TryLock(f.Context())
+			require.ErrorIs(f, err, signalbox.ErrHeld)
 		}
 		due := int64(time.Duration(hours) * time.Hour / (life / 3))
-		require.GreaterOrEqual(t, renewals.Load(), due)
-		require.LessOrEqual(t, renewals.Load(), due*51/50+1)
+		require.GreaterOrEqual(f, renewals.Load(), due)
+		require.LessOrEqual(f, renewals.Load(), due*51/50+1)
 		for _, lease := range leases {
-			require.NoError(t, lease.Unlock())
+			require.NoError(f, lease.Unlock())
 		}
-		require.Greater(t, atOnce(t, rwlock.New(users[1].Session, "a")).Token(), token)
+		require.Greater(f, atOnce(f.T, rwlock.New(users[1].Session, "a")).Token(), token)
 	})
 }
 

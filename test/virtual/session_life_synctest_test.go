@@ -153,11 +153,10 @@ func TestWaiterReportsTheEndOfItsOwnContextAlone(t *testing.T) {
 		t.Run(kind.Name, func(t *testing.T) {
 			t.Parallel()
 			bubbleOfUsers(t, func(f *fixture) {
-				t := f.T
-				_, err := kind.New(f.user(quiet).Session, "a").Lock(t.Context())
-				require.NoError(t, err)
+				_, err := kind.New(f.user(quiet).Session, "a").Lock(f.Context())
+				require.NoError(f, err)
 				s, link := f.open(quiet)
-				ctx, cancel := context.WithCancelCause(t.Context())
+				ctx, cancel := context.WithCancelCause(f.Context())
 				ended := make(chan error, 1)
 				go func() {
 					_, err := kind.New(s, "a").Lock(ctx)
@@ -168,10 +167,10 @@ func TestWaiterReportsTheEndOfItsOwnContextAlone(t *testing.T) {
 				time.Sleep(8 * time.Second) // polls end by their time limits, and the connection is not given up yet
 				cancel(errCause)
 				err = <-ended
-				require.ErrorIs(t, err, context.Canceled)
-				require.ErrorIs(t, err, errCause)
-				require.NotErrorIs(t, err, context.DeadlineExceeded)
-				require.NotContains(t, err.Error(), "\n")
+				require.ErrorIs(f, err, context.Canceled)
+				require.ErrorIs(f, err, errCause)
+				require.NotErrorIs(f, err, context.DeadlineExceeded)
+				require.NotContains(f, err.Error(), "\n")
 			})
 		})
 	}
@@ -182,20 +181,19 @@ func TestWaiterReportsTheEndOfItsOwnContextAlone(t *testing.T) {
 func TestCloseWhileTheClientConnectsLeavesNoConnection(t *testing.T) {
 	t.Parallel()
 	bubbleOfUsers(t, func(f *fixture) {
-		t := f.T
 		s, link := f.owned(quiet)
-		require.NoError(t, locked(t.Context(), s))
+		require.NoError(f, locked(f.Context(), s))
 		synctest.Wait()
 		link.latency.Store(int64(600 * time.Millisecond))
 		link.cut()
 		synctest.Wait()
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		ctx, cancel := context.WithTimeout(f.Context(), 100*time.Millisecond)
 		defer cancel()
-		require.ErrorIs(t, locked(ctx, s), context.DeadlineExceeded)
+		require.ErrorIs(f, locked(ctx, s), context.DeadlineExceeded)
 		_ = s.Close(locktest.Ended()) // within a second, whatever is left
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		require.Zero(t, f.redis.CurrentConnectionCount())
+		require.Zero(f, f.redis.CurrentConnectionCount())
 	})
 }
 
@@ -213,22 +211,21 @@ func locked(ctx context.Context, s *signalbox.Session) error {
 func TestTheFirstRenewalOfManyLocksWaitsForTheProbe(t *testing.T) {
 	t.Parallel()
 	bubbleOfUsers(t, func(f *fixture) {
-		t := f.T
-		c, link := f.client(t)
+		c, link := f.client(f.T)
 		defer c.Close()
 		s := signalbox.NewSession(c)
-		defer func() { require.NoError(t, s.Close(t.Context())) }()
+		defer func() { require.NoError(f, s.Close(f.Context())) }()
 		link.latency.Store(int64(2 * time.Millisecond))
 		leases := make([]signalbox.Lease, 300)
-		locktest.Together(t, len(leases), func(i int) (err error) {
-			leases[i], err = reentrant.New(s, fmt.Sprint("many/", i), signalbox.WithRenewedLease(30*time.Second)).Lock(t.Context())
+		locktest.Together(f, len(leases), func(i int) (err error) {
+			leases[i], err = reentrant.New(s, fmt.Sprint("many/", i), signalbox.WithRenewedLease(30*time.Second)).Lock(f.Context())
 			return err
 		})
 		before := f.scripts.Load()
 		time.Sleep(15 * time.Second) // each was renewed once
-		require.Less(t, f.scripts.Load()-before, int64(100), "300 keys, of which a script has up to 256")
+		require.Less(f, f.scripts.Load()-before, int64(100), "300 keys, of which a script has up to 256")
 		for _, lease := range leases {
-			require.NoError(t, lease.Unlock())
+			require.NoError(f, lease.Unlock())
 		}
 	})
 }

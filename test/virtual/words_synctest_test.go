@@ -189,17 +189,16 @@ func TestARefusedPingEndsNoProgram(t *testing.T) {
 		t.Run(words[:8], func(t *testing.T) {
 			t.Parallel()
 			bubbleOfUsers(t, func(f *fixture) {
-				t := f.T
 				s := f.user().Session
 				other := f.user().Session
-				_, err := reentrant.New(s, "kept").Lock(t.Context())
-				require.NoError(t, err)
-				held, err := reentrant.New(other, "a").Lock(t.Context())
-				require.NoError(t, err)
-				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+				_, err := reentrant.New(s, "kept").Lock(f.Context())
+				require.NoError(f, err)
+				held, err := reentrant.New(other, "a").Lock(f.Context())
+				require.NoError(f, err)
+				ctx, cancel := context.WithTimeout(f.Context(), 2*time.Second)
 				defer cancel()
 				_, err = reentrant.New(s, "a").Lock(ctx)
-				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.ErrorIs(f, err, context.DeadlineExceeded)
 				f.redis.Server().SetPreHook(func(c *server.Peer, command string, _ ...string) bool {
 					if refuses[command] {
 						c.WriteError(words)
@@ -210,9 +209,9 @@ func TestARefusedPingEndsNoProgram(t *testing.T) {
 				f.redis.Server().SetPreHook(func(*server.Peer, string, ...string) bool { return false })
 				time.AfterFunc(5*time.Second, func() { _ = held.Unlock() })
 				began := time.Now()
-				_, err = reentrant.New(s, "a").Lock(t.Context())
-				require.NoError(t, err)
-				require.Equal(t, 5*time.Second, time.Since(began), "messages arrive")
+				_, err = reentrant.New(s, "a").Lock(f.Context())
+				require.NoError(f, err)
+				require.Equal(f, 5*time.Second, time.Since(began), "messages arrive")
 			})
 		})
 	}
