@@ -104,6 +104,7 @@ func denial(w *World, k Kind) {
 func force(w *World, k Kind) {
 	a, b := w.Process(k), w.Process(k)
 	for _, forcible := range []locktest.Forcible{b.forcible("a"), a.forcible("a")} {
+		w.Arrive(a, b) // a quorum has released it, and so does the rest
 		require.ErrorIs(w, forcible.ForceUnlock(w.Context()), signalbox.ErrNotHeld)
 		h := w.Holds(a, "a")
 		holder, err := forcible.Holder(w.Context())
