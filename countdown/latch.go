@@ -45,9 +45,8 @@ func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *La
 	l.keep = cmp.Or(l.base.Keep, DefaultKeep)
 	n, kind := l.base.Names, l.base.Layout.Latch
 	l.keys = latchKeys{latch: kind.Key(n), ended: kind.EndedChannel(n), slot: n.Slot}
-	if l.base.Session.Runner.Clustered() && names.Tag(l.keys.latch) != names.Tag(l.keys.ended) {
-		l.base.Fail(fmt.Errorf("%w: the latch %q and its channel stand in two slots of the cluster: it must have no braces", errs.ErrBadName, l.base.Name))
-		return l
+	if names.Tag(l.keys.latch) != names.Tag(l.keys.ended) {
+		l.base.RefuseInCluster(fmt.Errorf("%w: the latch %q and its channel stand in two slots of the cluster: it must have no braces", errs.ErrBadName, l.base.Name))
 	}
 	l.registry = registryOf(l.base.Session, l.base.Layout)
 	return l

@@ -92,7 +92,7 @@ func (r Round) explain(op string, err error) error {
 
 // wait waits until a round is over.
 func (l *Latch) wait(ctx context.Context, round wire.Stamp) error {
-	if err := l.base.Ready(ctx); err != nil {
+	if err := l.base.Await(ctx); err != nil {
 		return err
 	}
 	l.base.Session.HandshakeInCluster(ctx, l.keys.latch)

@@ -122,7 +122,7 @@ func (r *startRequest) undo() {
 
 // countDown counts an id for a round.
 func (l *Latch) countDown(ctx context.Context, round wire.Stamp, id string) (left int, err error) {
-	if err := l.base.Ready(ctx); err != nil {
+	if err := l.base.Await(ctx); err != nil {
 		return 0, err
 	}
 	if id == "" || len(id) > MaxID {
@@ -207,7 +207,7 @@ func (l *Latch) resetCall(nonce string) wire.Call {
 
 // fetchHistory asks once for the history of the latch.
 func (l *Latch) fetchHistory(ctx context.Context) (roundHistory, error) {
-	if err := l.root().Ready(ctx); err != nil {
+	if err := l.root().Connect(ctx); err != nil {
 		return roundHistory{}, err
 	}
 	reply, err := l.base.Session.Runner.Run(ctx, l.registry.pollCall(l.keys, ""))

@@ -59,7 +59,7 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 // observe yields all elements but the last, and returns the error of that, or nil if the caller
 // wants no more.
 func (e *Election) observe(ctx context.Context, yield func(Leader, error) bool) error {
-	if err := e.root().Ready(ctx); err != nil {
+	if err := e.root().Await(ctx); err != nil {
 		return err
 	}
 	e.base.Session.HandshakeInCluster(ctx, e.keys.leader)

@@ -130,6 +130,9 @@ func (b *ballot) try(ctx context.Context, i int, m *session.Session) vote {
 	if err := m.Handshake(ctx, b.lock.keys[0]); err != nil {
 		return vote{result: refused, err: err}
 	}
+	if err := checkSingle(m, i, len(b.lock.members)); err != nil {
+		return vote{result: refused, err: wire.AsFinal(err)}
+	}
 	if !b.markSent(i) {
 		return vote{result: refused, err: errNoQuorum} // the ballot is closed, and nothing was sent
 	}

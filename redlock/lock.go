@@ -3,6 +3,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -89,12 +90,20 @@ func checkMembers(members []*session.Session) error {
 		if first, twice := seen[m]; twice {
 			return fmt.Errorf("%w: sessions %d and %d are one", errs.ErrBadOption, first+1, i+1)
 		}
-		if m.Runner.Clustered() {
-			return fmt.Errorf("%w: session %d of %d is one of a cluster: a quorum is made of single servers", errs.ErrBadOption, i+1, n)
+		if err := checkSingle(m, i, n); err != nil {
+			return err
 		}
 		seen[m] = i
 	}
 	return nil
+}
+
+// checkSingle says that a session is one of a cluster, or nil: also if that is not known before its first connection.
+func checkSingle(m *session.Session, i, n int) error {
+	if !m.Runner.Clustered() {
+		return nil
+	}
+	return fmt.Errorf("%w: session %d of %d is one of a cluster: a quorum is made of single servers", errs.ErrBadOption, i+1, n)
 }
 
 // checkName says why the sessions do not agree on what name is, or nil.
@@ -173,8 +182,8 @@ func (l *Lock) enter(ctx context.Context) (lease hold.Lease, carried bool, err e
 
 // ready returns why the sessions can do nothing, or nil.
 func (l *Lock) ready() error {
-	for _, m := range l.members {
-		if err := m.Ready(); err != nil {
+	for i, m := range l.members {
+		if err := cmp.Or(m.Ready(), checkSingle(m, i, len(l.members))); err != nil {
 			return err
 		}
 	}

@@ -25,7 +25,7 @@ func (s *Semaphore) Available(ctx context.Context) (int, error) {
 }
 
 func (s *Semaphore) available(ctx context.Context) (int, error) {
-	if err := s.root().Ready(ctx); err != nil {
+	if err := s.root().Connect(ctx); err != nil {
 		return 0, err
 	}
 	capacity, used, err := s.usage(ctx)
@@ -70,7 +70,7 @@ func (s *Semaphore) SetCapacity(ctx context.Context, n int) error {
 var errLate = errors.New("the server took too long")
 
 func (s *Semaphore) setCapacity(ctx context.Context, n int) error {
-	err := s.root().Ready(ctx)
+	err := s.root().Connect(ctx)
 	if err == nil {
 		err = checkCapacity(n)
 	}

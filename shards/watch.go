@@ -36,7 +36,7 @@ func (g *Group) Watch(ctx context.Context) iter.Seq2[*View, error] {
 
 // watch yields all elements but the last, and returns the error of that, or nil if the caller wants no more.
 func (g *Group) watch(ctx context.Context, yield func(*View, error) bool) error {
-	if err := g.root().Ready(ctx); err != nil {
+	if err := g.root().Await(ctx); err != nil {
 		return err
 	}
 	g.base.Session.HandshakeInCluster(ctx, g.keys[0])

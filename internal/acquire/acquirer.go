@@ -45,6 +45,11 @@ func (m *Manager) NewShared(scope *hold.Scope, request *queue.Request, lease tim
 // Acquire blocks until the caller holds the lock. If the question for replicas had no reply, Acquire releases the
 // hold and waits again.
 func (a *Acquirer) Acquire(ctx context.Context) (hold.Lease, error) {
+	if a.Base.errInCluster != nil {
+		if err := a.Base.Await(ctx); err != nil {
+			return hold.Lease{}, err
+		}
+	}
 	for fails := 0; ; fails++ {
 		lease, err := a.acquireOnce(ctx)
 		if err == nil || a.Base.Replicas.Count == 0 || ctx.Err() != nil || wire.Judge(err) == wire.Final {
@@ -138,6 +143,11 @@ func (a *Acquirer) Admit(waiters int) error {
 
 // TryAcquire acquires the lock if it is free and has no earlier waiter, or joins a hold that the session shares.
 func (a *Acquirer) TryAcquire(ctx context.Context) (hold.Lease, error) {
+	if a.Base.errInCluster != nil {
+		if err := a.Base.Connect(ctx); err != nil {
+			return hold.Lease{}, err
+		}
+	}
 	if lease, ok := a.joinShared(ctx); ok {
 		return lease, nil
 	}

@@ -31,6 +31,8 @@ type Base struct {
 	Session *session.Session
 	Name    string // the name of the lock in errors
 	Names   names.Set
+
+	errInCluster error // the error of every call if the server is a cluster, which is not known before the first connection
 }
 
 // Make returns the base of the lock name, of a kind that has the library's own layout alone. Nothing is sent.
@@ -64,6 +66,9 @@ func (b *Base) makeIn(
 	}
 	var err error
 	b.Names, err = b.Session.Names(b.Layout, name)
+	if !b.Session.Runner.IsConnected() {
+		b.errInCluster = b.Session.NamesInCluster(b.Layout, name)
+	}
 	if err = errs.Join(err, b.Err); err == nil && !has(b.Layout) {
 		err = lacksLayout(kind, b.Layout)
 	}
@@ -102,10 +107,20 @@ func (b *Base) CheckArgs() error {
 	if b.Resolved == nil {
 		return fmt.Errorf("%w: the lock was not made by New", errs.ErrBadOption)
 	}
+	if b.Err == nil && b.errInCluster != nil && b.Session.Runner.Clustered() {
+		return b.errInCluster
+	}
 	return b.Err
 }
 
-// Check returns what is wrong with the name, the options or the session, or nil.
+// RefuseInCluster lets every call return err if the server is a cluster.
+func (b *Base) RefuseInCluster(err error) {
+	b.errInCluster = cmp.Or(b.errInCluster, err)
+	b.Err = b.CheckArgs()
+}
+
+// Check returns what is wrong with the name, the options or the session, or nil. Before the first connection it does not know whether
+// the name suits a cluster.
 func (b *Base) Check() error {
 	err := b.CheckArgs()
 	if err == nil {
@@ -200,6 +215,24 @@ func (b *Base) Ready(ctx context.Context) error {
 		return errs.Ended(ctx)
 	}
 	return nil
+}
+
+// Connect is Ready for a call that asks the server once: it joins an attempt to make the first connection.
+func (b *Base) Connect(ctx context.Context) error {
+	err := b.Ready(ctx)
+	if err == nil && !b.Session.Runner.IsConnected() {
+		err = cmp.Or(CutShort(ctx, b.Session.Runner.Connect(ctx)), b.CheckArgs())
+	}
+	return err
+}
+
+// Await is Ready for a call that asks the server until it replies: it waits for the first connection.
+func (b *Base) Await(ctx context.Context) error {
+	err := b.Ready(ctx)
+	if err == nil && !b.Session.Runner.IsConnected() {
+		err = cmp.Or(b.Session.AwaitConnection(ctx), b.CheckArgs())
+	}
+	return err
 }
 
 // Enter returns a lease of scope by the one that ctx carries, if it does, and whether it does.
@@ -344,7 +377,7 @@ func (b *Base) IsLocked(ctx context.Context) (bool, error) {
 }
 
 func (b *Base) holder(ctx context.Context) (session.HolderInfo, error) {
-	if err := b.Ready(ctx); err != nil {
+	if err := b.Connect(ctx); err != nil {
 		return session.HolderInfo{}, err
 	}
 	h, err := b.Session.Holder(ctx, b.Layout, b.Names.Holder)
@@ -358,7 +391,7 @@ const HoldsPage = 100
 // and the stamp of its end behind it. kind is what a key of the kind has as a member.
 func (b *Base) EachHold(ctx context.Context, script *scripts.Script, key, kind string, yield func(reply wire.Reply, i int) bool) error {
 	for from := 0; ; from += HoldsPage {
-		if err := b.Ready(ctx); err != nil {
+		if err := b.Connect(ctx); err != nil {
 			return err
 		}
 		reply, err := b.Session.Runner.Run(ctx, session.ListCall(script, key, kind, from, HoldsPage))
@@ -382,7 +415,7 @@ func (b *Base) EachHold(ctx context.Context, script *scripts.Script, key, kind s
 // ForceUnlock takes the lock from its holder, if the hold is of one of these kinds. newCall
 // returns the call that takes the hold and reports it on the channel.
 func (b *Base) ForceUnlock(ctx context.Context, kinds string, newCall func(hold, channel string) wire.Call) error {
-	err := b.Ready(ctx)
+	err := b.Connect(ctx)
 	if err == nil {
 		err = b.Session.Force(ctx, session.ForceRequest{Layout: b.Layout, Key: b.Names.Holder, CompatibleKinds: kinds, Call: newCall})
 	}

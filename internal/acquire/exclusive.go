@@ -210,7 +210,7 @@ func (e *Exclusive) Waiters(ctx context.Context) iter.Seq2[signalbox.Waiter, err
 }
 
 func (e *Exclusive) waitersAfter(ctx context.Context, after string) (wire.Reply, error) {
-	if err := e.Ready(ctx); err != nil {
+	if err := e.Connect(ctx); err != nil {
 		return wire.Reply{}, err
 	}
 	if e.table().Waiters == nil {

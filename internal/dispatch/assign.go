@@ -44,7 +44,7 @@ func (d *Dispatcher) assignLocked(c *channel) {
 // nodeLocked returns which node a channel belongs to, as far as that is known without asking.
 // Outside a cluster the node is the one that the client talks to, and has no name.
 func (d *Dispatcher) nodeLocked(c *channel) (node string, known bool) {
-	if !d.clustered {
+	if !d.server.Clustered() {
 		return "", true
 	}
 	if c.channelType == plain {
@@ -208,7 +208,7 @@ func (d *Dispatcher) recordNodes(channels []*channel, nodes map[*channel]string,
 				d.mu.unassigned = append(d.mu.unassigned, c)
 				continue
 			}
-			if d.clustered && c.channelType == sharded {
+			if d.server.Clustered() && c.channelType == sharded {
 				d.mu.slots[c.slot] = node
 			}
 			d.assignToLocked(c, node)

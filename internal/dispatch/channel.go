@@ -51,7 +51,7 @@ func (d *Dispatcher) channelLocked(address channelAddress) *channel {
 	}
 	c = &channel{d: d, channelAddress: address}
 	c.linger.Init(c)
-	if d.clustered {
+	if d.server.Clustered() {
 		c.slot = d.server.Slot(address.name)
 	}
 	d.mu.channels[address] = c

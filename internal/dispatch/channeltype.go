@@ -44,7 +44,7 @@ func (d *Dispatcher) DisableShardedChannels() { d.unsharded.Store(true) }
 // unused. Outside a cluster everything is published by PUBLISH and arrives on one channel.
 func (d *Dispatcher) addresses(name string, types ChannelTypes) (all [maxChannelsOfName]channelAddress) {
 	switch {
-	case !d.clustered:
+	case !d.server.Clustered():
 		all[0] = channelAddress{name, sharded}
 	case types == PlainChannel || d.unsharded.Load():
 		all[0] = channelAddress{name, plain}
@@ -60,7 +60,7 @@ func (d *Dispatcher) addresses(name string, types ChannelTypes) (all [maxChannel
 // waiters and listeners of the same types, and with BothChannels those of either.
 func (d *Dispatcher) PublishCommands(types ChannelTypes) string {
 	switch {
-	case !d.clustered || types == PlainChannel || d.unsharded.Load():
+	case !d.server.Clustered() || types == PlainChannel || d.unsharded.Load():
 		return "PUBLISH"
 	case types == ShardedChannel:
 		return "SPUBLISH"

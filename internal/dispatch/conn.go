@@ -140,7 +140,7 @@ func (nc *nodeConn) open() (rueidis.DedicatedClient, error) {
 	d := nc.d
 	nodes := d.client.Nodes() // before the connection is made: a change while it is made counts as one
 	client := d.client
-	if d.clustered {
+	if d.server.Clustered() {
 		if client = nodes[nc.node]; client == nil {
 			return nil, errReplaced
 		}
@@ -184,7 +184,7 @@ func (nc *nodeConn) changes() (add []*channel, idle bool) {
 func (nc *nodeConn) subscribe(ctx context.Context, client rueidis.DedicatedClient, channels []*channel) error {
 	commands := make([]rueidis.Completed, len(channels))
 	for i, c := range channels {
-		if nc.d.clustered && c.channelType == sharded {
+		if nc.d.server.Clustered() && c.channelType == sharded {
 			commands[i] = client.B().Ssubscribe().Channel(c.name).Build()
 		} else {
 			commands[i] = client.B().Subscribe().Channel(c.name).Build()

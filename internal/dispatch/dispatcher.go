@@ -21,7 +21,6 @@ type Dispatcher struct {
 	polls      *timers.Collector[*Wait]
 	monitor    Monitor
 	polling    bool
-	clustered  bool
 	unsharded  atomic.Bool     // a cluster without sharded channels; see DisableShardedChannels
 	ctx        context.Context //nolint:containedctx // ends at Close, for calls under way
 	cancel     context.CancelFunc
@@ -59,7 +58,7 @@ type Monitor interface {
 func New(client rueidis.Client, server ScriptRunner, t *timers.Timers, monitor Monitor, polling bool) *Dispatcher {
 	d := &Dispatcher{
 		client: client, server: server, timers: t, monitor: monitor, polling: polling,
-		clustered: server.Clustered(), unassigned: make(chan struct{}, 1),
+		unassigned: make(chan struct{}, 1),
 	}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	d.polls = timers.NewCollector(t, d.pollAll)

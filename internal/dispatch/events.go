@@ -47,7 +47,7 @@ func (nc *nodeConn) subscription(s rueidis.PubSubSubscription) {
 
 // typeOf returns the type of the channel that a confirmation of that kind is about.
 func (nc *nodeConn) typeOf(confirmed string) channelType {
-	if nc.d.clustered && (confirmed == "subscribe" || confirmed == "unsubscribe") {
+	if nc.d.server.Clustered() && (confirmed == "subscribe" || confirmed == "unsubscribe") {
 		return plain
 	}
 	return sharded

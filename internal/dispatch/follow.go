@@ -42,7 +42,7 @@ func (f *clientFollower) Fire() {
 // isCurrentLocked reports whether the client still talks to the server of a connection: in a cluster to that node,
 // otherwise to the server that it used when the connection was made.
 func (d *Dispatcher) isCurrentLocked(conn *nodeConn, nodes map[string]rueidis.Client) bool {
-	if d.clustered {
+	if d.server.Clustered() {
 		return nodes[conn.node] != nil
 	}
 	return maps.EqualFunc(conn.clientNodes, nodes, func(struct{}, rueidis.Client) bool { return true })

@@ -24,7 +24,7 @@ const locatePatience = 2 * time.Second
 // show that: a replica accepts it, and gets the messages later than its primary, or never.
 func (d *Dispatcher) locateAll(ctx context.Context, channels []*channel) (map[*channel]string, error) {
 	found := make(map[*channel]string, len(channels))
-	if !d.clustered {
+	if !d.server.Clustered() {
 		for _, c := range channels {
 			found[c] = ""
 		}

@@ -41,7 +41,7 @@ func (d *Dispatcher) lastDeparture() uint64 { return wire.LastEvent(wire.ConnEnd
 // checkServerLocked asks the server of the calls for the subscriptions, if connections ended since it was asked.
 func (d *Dispatcher) checkServerLocked() {
 	t, conn := &d.mu.serverCheck, d.mu.conns[""]
-	if d.clustered || conn == nil || t.requesting || d.mu.closed {
+	if d.server.Clustered() || conn == nil || t.requesting || d.mu.closed {
 		return
 	}
 	departed := d.lastDeparture()

@@ -59,6 +59,7 @@ func (s *Session) Close(ctx context.Context) error {
 	}
 	s.Dispatch.Refuse()
 	s.handshakes.cancel()
+	s.Runner.Refuse()
 	var err error
 	select {
 	case <-drained:

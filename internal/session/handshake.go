@@ -49,13 +49,61 @@ func (s *Session) Handshake(ctx context.Context, key string) error {
 	}
 	// In a cluster each slot has a call of its own: the node of one slot may be away while the others reply.
 	node := strconv.Itoa(int(s.NodeID(s.Runner.Slot(key))))
-	done := s.handshakes.calls.DoChan(node, func() (any, error) { return nil, s.hello(key) })
+	return s.join(ctx, node, func() error {
+		switch err := s.Runner.Connect(s.handshakes.ctx); {
+		case err != nil && s.handshakes.ctx.Err() != nil:
+			return errs.ErrClosed
+		case err != nil || s.isGreeted(): // by a call that ended before this one began, or by the first connection
+			return err
+		}
+		return s.hello(s.handshakes.ctx, s.Runner, key)
+	})
+}
+
+// join makes a call, or joins the one of that name that is under way, and returns when ctx ends.
+func (s *Session) join(ctx context.Context, name string, call func() error) error {
+	done := s.handshakes.calls.DoChan(name, func() (any, error) { return nil, call() })
 	select {
 	case result := <-done:
 		return result.Err
 	case <-ctx.Done():
 		return errs.OfContext(ctx)
 	}
+}
+
+// Ping asks the server for its time, whether that is known or not.
+func (s *Session) Ping(ctx context.Context) error {
+	switch {
+	case ctx == nil:
+		return fmt.Errorf("%w: the context is nil", errs.ErrBadOption)
+	case s.Ready() != nil:
+		return s.Ready()
+	case ctx.Err() != nil:
+		return errs.Ended(ctx)
+	}
+	err := s.join(ctx, "ping", func() error { return s.Greet(s.handshakes.ctx, s.Runner) })
+	if err != nil && ctx.Err() != nil {
+		return errs.Ended(ctx)
+	}
+	return err
+}
+
+// Greet asks the server of r for its time and more, as a handshake does. In a cluster that is the node of one slot.
+func (s *Session) Greet(ctx context.Context, r *wire.Runner) error {
+	probe, err := s.Names(layout.Native(), "hello")
+	if err != nil {
+		return err
+	}
+	return s.hello(ctx, r, probe.Holder)
+}
+
+// AwaitConnection waits until the session has its first connection, and returns why it gave up, or nil. A call that begins to listen,
+// or makes what depends on Clustered, and repeats its request afterwards, waits so before.
+func (s *Session) AwaitConnection(ctx context.Context) error {
+	if s.Runner.IsConnected() {
+		return nil
+	}
+	return new(wire.LastReply).AwaitConnection(ctx, s.Runner)
 }
 
 // HandshakeInCluster is Handshake if the server is a cluster. That shows with which commands scripts publish
@@ -72,7 +120,7 @@ func (s *Session) HandshakeInCluster(ctx context.Context, key string) {
 func (s *Session) isGreeted() bool {
 	changes := wire.EventCount(wire.NewVersion)
 	switch h := &s.handshakes; {
-	case !s.Clock.Known():
+	case !s.Clock.Known() || !s.Runner.IsConnected():
 		return false
 	case h.versions.Load() == changes:
 	case h.ofClient.Load() != wire.LastEvent(wire.NewVersion, s.client):
@@ -84,12 +132,9 @@ func (s *Session) isGreeted() bool {
 }
 
 // hello asks the server for its time and more.
-func (s *Session) hello(key string) error {
-	if s.isGreeted() {
-		return nil // a call ended after the caller read the clock and before it joined
-	}
+func (s *Session) hello(ctx context.Context, r *wire.Runner, key string) error {
 	versions, ofClient := wire.EventCount(wire.NewVersion), wire.LastEvent(wire.NewVersion, s.client)
-	reply, err := s.Runner.Run(s.handshakes.ctx, wire.Call{Script: scripts.SessionHello, Keys: []string{key}})
+	reply, err := r.Run(ctx, wire.Call{Script: scripts.SessionHello, Keys: []string{key}})
 	switch {
 	case err != nil && s.handshakes.ctx.Err() != nil:
 		return errs.ErrClosed
@@ -115,8 +160,8 @@ func (s *Session) hello(key string) error {
 // slots has a chance of 1 to 1,000.
 const slotProbes = 64
 
-// ReachesSlots returns ErrUnsupported if the server is a node of a cluster, has not all slots, and the client follows no redirection.
-func (s *Session) ReachesSlots(ctx context.Context) error {
+// ReachesSlots returns ErrUnsupported if the server of r is a node of a cluster, has not all slots, and the client follows no redirection.
+func (s *Session) ReachesSlots(ctx context.Context, r *wire.Runner) error {
 	var probes []wire.Call
 	for i := range slotProbes {
 		set, err := s.Names(layout.Native(), fmt.Sprint("hello/", i))
@@ -125,7 +170,7 @@ func (s *Session) ReachesSlots(ctx context.Context) error {
 		}
 		probes = append(probes, wire.Call{Command: "EXISTS", Keys: []string{set.Holder}})
 	}
-	for _, outcome := range s.Runner.RunMany(ctx, probes) {
+	for _, outcome := range r.RunMany(ctx, probes) {
 		if errors.Is(outcome.Err, errs.ErrUnsupported) {
 			return outcome.Err
 		}

@@ -148,7 +148,7 @@ func causeOf(err error) (cause outageCause, isOutage bool) {
 		return 0, false
 	case errors.Is(err, errs.ErrDenied):
 		return denied, true
-	case errors.Is(err, errs.ErrUnsupported):
+	case errors.Is(err, errs.ErrUnsupported), errors.Is(err, errs.ErrBadOption) && wire.Judge(err) == wire.Final:
 		return never, true
 	case wire.Judge(err) == wire.Final:
 		return 0, false

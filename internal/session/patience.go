@@ -133,6 +133,9 @@ func (*Patience) Value(any) any { return nil }
 // be repeatable, or its error ErrUnconfirmed.
 func (s *Session) RepeatUntilReply(ctx context.Context, refused <-chan struct{}, step func() error) error {
 	var last error // the error of the step before
+	if err := s.AwaitConnection(ctx); err != nil {
+		return err
+	}
 	for fails := 0; ; fails++ {
 		if err := s.Ready(); err != nil {
 			return errs.Join(err, last)

@@ -204,12 +204,24 @@ func (s *Session) Names(l *layout.Layout, name string) (names.Set, error) {
 	if s.Settings.Hashed && l != layout.Native() {
 		return names.Set{}, fmt.Errorf("%w: %s knows no hashed names", errs.ErrBadOption, l.Name)
 	}
-	clustered := s.Runner != nil && s.Runner.Clustered()
-	in := names.NamingOptions{Prefix: s.Settings.Prefix, Hashed: s.Settings.Hashed, Clustered: clustered}
+	in := s.namingOptions()
 	if l == layout.Native() && s.nameCache != nil {
 		return named(s.nameCache.Native(in, name))
 	}
 	return named(l.Names(in, name))
+}
+
+// NamesInCluster returns the error of Names if the server is a cluster.
+func (s *Session) NamesInCluster(l *layout.Layout, name string) error {
+	in := s.namingOptions()
+	in.Clustered = true
+	_, err := named(l.Names(in, name))
+	return err
+}
+
+func (s *Session) namingOptions() names.NamingOptions {
+	clustered := s.Runner != nil && s.Runner.Clustered()
+	return names.NamingOptions{Prefix: s.Settings.Prefix, Hashed: s.Settings.Hashed, Clustered: clustered}
 }
 
 // named returns the keys of a name, or the error of a text that is no name.

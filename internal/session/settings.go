@@ -68,6 +68,8 @@ type Settings struct {
 	CloseGrace time.Duration
 	// SentinelCredentials returns the credentials for each connection to a sentinel, if it is not nil.
 	SentinelCredentials wire.CredentialsFunc
+	// Lazy lets Dial return before there is a connection.
+	Lazy bool
 	// OnClose are called when the session's connections are closed.
 	OnClose []func()
 	// Observer is notified of what happens to locks, if it is not nil. See package observe.

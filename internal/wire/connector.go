@@ -68,6 +68,7 @@ type Connector struct {
 	lastEvents       [connEvents]atomic.Uint64
 	acceptedAt       atomic.Pointer[time.Duration] // the time at which a server accepted a connection last, on the monotonic clock
 	below            atomic.Pointer[Connector]     // the Connector that makes what c dials, if Tune was called twice
+	ctx              context.Context               //nolint:containedctx // ends the attempts and the connections; nil if only the client ends them
 
 	mu struct {
 		sync.Mutex
@@ -109,6 +110,14 @@ func isConnectError(err error) bool {
 // errPlainSecret is the reason why no connection is made with PlainSecret.
 var errPlainSecret = fmt.Errorf("%w: TLSConfig is set, and the sentinels would get Sentinel.Password without TLS: set Sentinel.TLSConfig, too", errs.ErrBadOption)
 
+// Check returns what is wrong with the options, whatever the servers are, or nil. Dial returns it for each connection.
+func (c *Connector) Check() error {
+	if c.options.PlainSecret {
+		return errPlainSecret
+	}
+	return nil
+}
+
 // Dial is a DialFunc.
 func (c *Connector) Dial(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
 	if c.options.PlainSecret && config == nil { // to a sentinel: for the servers there is a configuration
@@ -118,7 +127,8 @@ func (c *Connector) Dial(ctx context.Context, addr string, dialer *net.Dialer, c
 		return nil, &connectError{fmt.Errorf("%w: an address in InitAddress: %s", errs.ErrBadOption, fault)}
 	}
 	// The call that starts to connect does so for all calls that come meanwhile: the end of its context is not theirs.
-	ctx = context.WithoutCancel(ctx)
+	ctx, release := c.detached(ctx)
+	defer release()
 	e := c.endpoint(addr)
 	if err := e.awaitAttempt(); err != nil {
 		return nil, err
@@ -146,7 +156,43 @@ func (c *Connector) Dial(ctx context.Context, addr string, dialer *net.Dialer, c
 	fresh := newConn(inner, e, dialSettings{dialer, config, sentinel}, fault)
 	e.add(fresh)
 	register(fresh)
+	if c.base().Err() != nil { // it ended before it could find the connection
+		fresh.end(net.ErrClosed)
+		return nil, &connectError{net.ErrClosed}
+	}
 	return fresh, nil
+}
+
+// bound lets ctx end all attempts and connections of c. Call it before the first attempt.
+func (c *Connector) bound(ctx context.Context) {
+	c.ctx = ctx
+	context.AfterFunc(ctx, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, e := range c.mu.endpoints {
+			for conn := range e.conns {
+				go conn.end(net.ErrClosed) // closing may take a while with TLS
+			}
+		}
+	})
+}
+
+// base returns the context in which c asks for credentials.
+func (c *Connector) base() context.Context {
+	if c.ctx == nil {
+		return context.Background()
+	}
+	return c.ctx
+}
+
+// detached returns a context for an attempt, which ends if that of c does, and not with ctx.
+func (c *Connector) detached(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(c.base(), cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
 }
 
 // connBelow returns the connection of another Connector that is below inner, as it is if Tune was called twice, or nil. isRecorded says

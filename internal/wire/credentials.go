@@ -114,7 +114,7 @@ func (c *Connector) unmarked(dialer *net.Dialer) (own *net.Dialer, sentinel bool
 func (c *Connector) credentialsFor(of rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
 	at, own := of.Address.(connAddr)
 	if !own || at.conn.endpoint.connector != c { // of another Connector: Tune was called twice
-		return c.credentials(own && at.conn.sentinel).fetch(context.Background(), of.Address)
+		return c.credentials(own && at.conn.sentinel).fetch(c.base(), of.Address)
 	}
 	return at.conn.credentialsForClient()
 }
@@ -130,7 +130,7 @@ func (c *conn) credentials() *credentials { return c.endpoint.connector.credenti
 // the AUTH reaches one of the two, whole. If the server refuses it, the connection stays what it was, and the client does not learn of
 // the refusal: it would end the connection.
 func (c *conn) credentialsForClient() (rueidis.AuthCredentials, error) {
-	found, err := c.credentials().fetch(context.Background(), c.current().RemoteAddr())
+	found, err := c.credentials().fetch(c.endpoint.connector.base(), c.current().RemoteAddr())
 	c.mu.Lock()
 	if !c.mu.accepted { // the client opens the connection
 		c.mu.given = found

@@ -53,6 +53,13 @@ func NewDialRecorder(o *rueidis.ClientOption) *DialRecorder {
 	return &DialRecorder{options: o, next: GuardedDialer(o)}
 }
 
+// Restart forgets the attempts until now: what fails from now on is explained by later ones.
+func (r *DialRecorder) Restart() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.attempts = nil
+}
+
 // Dial is a DialFunc.
 func (r *DialRecorder) Dial(ctx context.Context, address string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
 	a := &dialAttempt{address: address}
@@ -175,10 +182,10 @@ func (r *DialRecorder) refusal(host string, err error) error {
 	case strings.Contains(words, "no such master"):
 		return fault{kind: errs.ErrBadOption, text: "it watches no primary under the name in master_set"}.of(host)
 	case strings.Contains(words, "unknown command 'sentinel"):
-		return fault{kind: errs.ErrBadOption, text: "the server is not a sentinel, and master_set is for sentinels"}.of(host)
+		return AsFinal(fault{kind: errs.ErrBadOption, text: "the server is not a sentinel, and master_set is for sentinels"}.of(host))
 	case strings.Contains(words, "cluster support disabled") && len(r.options.InitAddress) > 1:
-		return fault{kind: errs.ErrBadOption, text: "several addresses are those of a cluster, and this server is not in one: name one " +
-			"address, or add master_set if these are sentinels"}.of(host)
+		return AsFinal(fault{kind: errs.ErrBadOption, text: "several addresses are those of a cluster, and this server is not in one: name one " +
+			"address, or add master_set if these are sentinels"}.of(host))
 	case strings.Contains(words, "db index is out of range"), strings.Contains(words, "select is not allowed"):
 		return fault{kind: errs.ErrBadOption, text: fmt.Sprint("it has no database ", r.options.SelectDB), cause: err}.of(host)
 	case errors.Is(err, errs.ErrDenied), errors.Is(err, errs.ErrRefused):

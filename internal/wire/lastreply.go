@@ -67,6 +67,16 @@ func (l *LastReply) Record(ctx context.Context, err error) error {
 	return nil
 }
 
+// AwaitConnection waits until r, which has none yet, has its first connection. It records why there is none, and returns the error with which the waiter
+// has to give up, or nil.
+func (l *LastReply) AwaitConnection(ctx context.Context, r *Runner) error {
+	err := r.late.await(ctx, func(failure error) { l.record(false, failure) })
+	if err != nil && ctx.Err() != nil {
+		return l.Ended(ctx)
+	}
+	return err
+}
+
 // Ended returns the error of a wait whose context has ended.
 func (l *LastReply) Ended(ctx context.Context) error {
 	err := errs.Ended(ctx)

@@ -31,7 +31,8 @@ type Call struct {
 // Runner runs scripts through one client.
 type Runner struct {
 	client     rueidis.Client
-	breaker    breaker // records no failures in a cluster, where nodes refuse connections separately
+	late       *LateClient // the client that client is; nil if there was one from the start
+	breaker    breaker     // records no failures in a cluster, where nodes refuse connections separately
 	connEpochs []connEpoch
 	detached   detachedCalls
 	rights     rights
@@ -49,12 +50,40 @@ type Runner struct {
 
 // NewRunner returns a Runner on client. It sends nothing.
 func NewRunner(client rueidis.Client) *Runner {
-	r := &Runner{client: client, breaker: breaker{client: client}, connEpochs: make([]connEpoch, 1)}
-	if r.Clustered() {
-		r.connEpochs = make([]connEpoch, slots) // each node has connections of its own
+	r := &Runner{client: client, late: lateClientOf(client), breaker: breaker{client: client}}
+	r.learnMode(client)
+	if r.late != nil {
+		r.late.runner = r
 	}
 	r.span.init()
 	return r
+}
+
+// learnMode prepares r for the nodes of a client.
+func (r *Runner) learnMode(client rueidis.Client) {
+	r.connEpochs = make([]connEpoch, 1)
+	if client.Mode() == rueidis.ClientModeCluster {
+		r.connEpochs = make([]connEpoch, slots) // each node has connections of its own
+	}
+}
+
+// IsConnected reports whether there is a client: Clustered is known then, and stays as it is.
+func (r *Runner) IsConnected() bool { return r.late == nil || r.late.isConnected() }
+
+// Connect returns why there is no client yet, or nil. It joins the attempt to connect that is under way, or begins one, unless one has
+// failed just now. Run and RunMany call it. A call whose keys or arguments depend on Clustered calls it before it makes them.
+func (r *Runner) Connect(ctx context.Context) error {
+	if r.IsConnected() {
+		return nil
+	}
+	return errs.OfCall(ctx, r.late.call(ctx))
+}
+
+// Refuse ends Connect, and what waits for the first connection, with errs.ErrClosed. It changes nothing once there is a client.
+func (r *Runner) Refuse() {
+	if r.late != nil {
+		r.late.refuse()
+	}
 }
 
 // slots is how many slots a cluster has. The client keeps a value of its own above them.
@@ -66,6 +95,9 @@ func (r *Runner) Slot(key string) uint16 { return names.Slot(key) }
 // Run sends one script and waits for the reply. It is one round trip; two if the server had to be sent the
 // text. It does not keep the slices of call.
 func (r *Runner) Run(ctx context.Context, call Call) (reply Reply, err error) {
+	if err = r.Connect(ctx); err != nil {
+		return Reply{}, err
+	}
 	began := clock.Mono()
 	if err = r.breaker.allow(); err != nil {
 		return Reply{}, r.notifyWatcher(ctx, call.digest(), call.Keys, began, errs.OfCall(ctx, err)) // the call that caused err may have had another context
@@ -135,6 +167,9 @@ type Outcome struct {
 
 // RunMany sends all calls in one pipeline and waits for every reply.
 func (r *Runner) RunMany(ctx context.Context, calls []Call) []Outcome {
+	if err := r.Connect(ctx); err != nil {
+		return allFailed(len(calls), err)
+	}
 	began := clock.Mono()
 	outcomes := r.runManyUnwatched(ctx, began, calls)
 	for i := range outcomes {

@@ -50,6 +50,9 @@ type Page struct {
 
 // Nodes returns the nodes whose keys Page reads: each primary of a cluster, or "" for a server that is alone.
 func (r *Runner) Nodes(ctx context.Context) ([]string, error) {
+	if err := r.Connect(ctx); err != nil {
+		return nil, err
+	}
 	if !r.Clustered() {
 		return []string{""}, nil
 	}

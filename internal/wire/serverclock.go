@@ -36,13 +36,10 @@ type ServerClock struct {
 const sameClock = 10_000
 
 // NewServerClock returns the clock of a runner's server, which knows nothing yet. By slot it needs 128 KiB.
-func NewServerClock(r *Runner) *ServerClock {
-	c := &ServerClock{runner: r}
-	if r.Clustered() {
-		c.offsets.Store(new([slots]atomic.Int64))
-	}
-	return c
-}
+func NewServerClock(r *Runner) *ServerClock { return &ServerClock{runner: r} }
+
+// isBySlot reports whether each slot may have a clock of its own.
+func (c *ServerClock) isBySlot() bool { return c.runner != nil && c.runner.Clustered() }
 
 // ClockWatcher is notified if a server's clock shows less than it did, beyond what replies are late by.
 type ClockWatcher interface {
@@ -74,7 +71,7 @@ func (c *ServerClock) Observe(slot uint16, server Stamp, now clock.Instant) {
 	offset := int64(server) - now.Mono().Microseconds()
 	last, lastSlot := c.lastOffset.Swap(offset), c.lastSlot.Swap(int32(slot))
 	bySlot := c.offsets.Load()
-	if bySlot == nil && last != 0 && max(offset-last, last-offset) > sameClock {
+	if bySlot == nil && (c.isBySlot() || last != 0 && max(offset-last, last-offset) > sameClock) {
 		c.offsets.CompareAndSwap(nil, new([slots]atomic.Int64))
 		bySlot = c.offsets.Load()
 	}

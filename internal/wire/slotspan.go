@@ -158,7 +158,7 @@ func (s *slotSpan) postponeProbeLocked(now, most time.Duration) {
 // returns nil otherwise.
 func (r *Runner) probe(now clock.Instant) <-chan struct{} {
 	s := &r.span
-	if s.prefix == "" || r.Clustered() {
+	if s.prefix == "" || !r.IsConnected() || r.Clustered() {
 		return nil
 	}
 	s.mu.Lock()

@@ -108,6 +108,9 @@ func (e *judgedError) Error() string { return e.err.Error() }
 // Unwrap returns the error.
 func (e *judgedError) Unwrap() error { return e.err }
 
+// AsFinal returns err with the verdict Final: a server's reply shows that the client's options are wrong for it.
+func AsFinal(err error) error { return &judgedError{err, Final} }
+
 // Judge returns what err means for the script that it belongs to.
 func Judge(err error) Verdict {
 	var judged *judgedError

@@ -78,6 +78,11 @@ func (t *QueuedTicket) Join(ctx context.Context) (isGranted bool, err error) {
 	if t.firstCtx.Context == nil {
 		ctx = t.firstCtx.Of(ctx)
 	}
+	if !s.Runner.IsConnected() {
+		if err = t.waiting().lastReply.AwaitConnection(ctx, s.Runner); err != nil {
+			return false, err
+		}
+	}
 	q.listenIfSubscribed()
 	for {
 		// Close sets closing and then wakes all waiters. Either it finds the attempt, which is registered, or this finds closing.

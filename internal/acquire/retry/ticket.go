@@ -88,6 +88,11 @@ func (t *retriedTicket) join(ctx context.Context) (isGranted bool, err error) {
 	if ctx.Err() != nil {
 		return false, t.lastReply.Ended(ctx)
 	}
+	if runner := t.lock.registry.session.Runner; !runner.IsConnected() {
+		if err := t.lastReply.AwaitConnection(ctx, runner); err != nil {
+			return false, err
+		}
+	}
 	if t.backsOff() {
 		return false, nil
 	}
