@@ -8,12 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
@@ -50,7 +51,7 @@ import (
 // The parameters skip_verify, server_name, ca, cert and key need rediss://, and also apply to
 // sentinels. Files are read again for each connection. If the URL has no host, or a parameter is
 // unknown, has no value, or has no effect in that URL, Dial returns ErrBadOption. Errors never
-// contain the password.
+// contain the password. With WithLazyConnect Dial connects later, and does not fail if the server is away.
 func Dial(ctx context.Context, url string, options ...SessionOption) (*Session, error) {
 	o, err := wire.ParseURL(url) //nolint:contextcheck // it has no context, and bounds the time of its files
 	if err != nil {
@@ -90,53 +91,102 @@ func DialWith(ctx context.Context, o rueidis.ClientOption, options ...SessionOpt
 	if err := cmp.Or(wire.CheckNames(&o), wire.CheckNumbers(&o)); err != nil {
 		return nil, fmt.Errorf("signalbox: dial: %w", err)
 	}
-	contact := wire.NewDialRecorder(&o)
-	connector := tune(&o, contact.Dial, set.SentinelCredentials)
-	client, err := connect(ctx, o)
+	d := &clientMaker{options: o}
+	d.recorder = wire.NewDialRecorder(&d.options)
+	d.connector = tune(&d.options, d.recorder.Dial, set.SentinelCredentials)
+	s, err := d.dial(ctx, set)
 	if err != nil {
-		return nil, fmt.Errorf("signalbox: dial: %w", explain(ctx, contact, err))
-	}
-	client = connector.ClientOf(client)
-	s := session.New(client, set, true)
-	if err = greet(ctx, s); err == nil {
-		err = refuseServer(ctx, client, s)
-	}
-	if err != nil {
-		if errors.Is(err, ErrDenied) && isSentinel(ctx, client) {
-			err = fmt.Errorf("%w: the server is a sentinel: add the parameter master_set to the URL, or Sentinel.MasterSet to the options, "+
-				"with the name of the primary that it watches", ErrBadOption)
-		}
-		client.Close()
-		return nil, fmt.Errorf("signalbox: dial: %w", explain(ctx, contact, err))
-	}
-	if disagreement := wire.SentinelDisagreement(ctx, o); disagreement != "" { // now: explain would take its attempts for the client's
-		s.Warn("signalbox: the sentinels name different primaries, and the client believes the first that replies", "primaries", disagreement)
+		return nil, fmt.Errorf("signalbox: dial: %w", err)
 	}
 	return (*Session)(s.Handle()), nil
 }
 
-// greet asks the server whether it is new enough.
-func greet(ctx context.Context, s *session.Session) error {
-	if err := s.Ready(); err != nil {
-		return err
+// clientMaker makes the client of a session, and checks its server.
+type clientMaker struct {
+	options   rueidis.ClientOption // tuned
+	recorder  *wire.DialRecorder
+	connector *wire.Connector
+	limit     time.Duration // how long the checks of a server may take; 0 if only the context ends them
+}
+
+// dial returns a session on a client, which is made before or, if the settings say so, meanwhile and later.
+func (d *clientMaker) dial(ctx context.Context, set session.Settings) (s *session.Session, err error) {
+	if !set.Lazy {
+		_, err = d.connect(ctx, func(client rueidis.Client) (*session.Session, *wire.Runner) {
+			s = session.New(client, set, true)
+			return s, s.Runner
+		})
+		return s, err
 	}
-	probe, err := s.Names(layout.Native(), "hello")
+	if ctx.Err() != nil {
+		return nil, errs.Ended(ctx)
+	}
+	d.limit = d.options.Dialer.Timeout + d.options.ConnWriteTimeout
+	late := wire.NewLateClient(d.connector, d.limit)
+	s = session.New(d.connector.ClientOf(late), set, true)
+	if err = cmp.Or(s.Ready(), d.connector.Check()); err != nil {
+		late.Close()
+		return nil, err
+	}
+	late.Start(func(ctx context.Context) (rueidis.Client, error) { //nolint:contextcheck // the attempts end with the session
+		d.recorder.Restart()
+		return d.connect(ctx, func(client rueidis.Client) (*session.Session, *wire.Runner) { return s, wire.NewRunner(client) })
+	})
+	return s, nil
+}
+
+// connect makes a client whose server is one for the session that of returns. The Runner is one on the client.
+func (d *clientMaker) connect(ctx context.Context, of func(rueidis.Client) (*session.Session, *wire.Runner)) (rueidis.Client, error) {
+	client, err := newClient(ctx, d.options)
 	if err != nil {
-		return err
+		return nil, d.explain(ctx, err)
 	}
-	if err = s.Handshake(ctx, probe.Holder); err != nil && ctx.Err() != nil {
+	client = d.connector.ClientOf(client)
+	s, runner := of(client)
+	if err = s.Ready(); err == nil {
+		err = d.check(ctx, client, s, runner)
+	}
+	if err != nil {
+		if errors.Is(err, ErrDenied) && isSentinel(ctx, client) {
+			err = wire.AsFinal(fmt.Errorf("%w: the server is a sentinel: add the parameter master_set to the URL, or Sentinel.MasterSet to the options, "+
+				"with the name of the primary that it watches", ErrBadOption))
+		}
+		client.Close()
+		return nil, d.explain(ctx, err)
+	}
+	if disagreement := wire.SentinelDisagreement(ctx, d.options); disagreement != "" { // now: explain would take its attempts for the client's
+		s.Warn("signalbox: the sentinels name different primaries, and the client believes the first that replies", "primaries", disagreement)
+	}
+	return client, nil
+}
+
+// check is checkServer within the limit.
+func (d *clientMaker) check(ctx context.Context, client rueidis.Client, s *session.Session, r *wire.Runner) error {
+	if d.limit == 0 {
+		return checkServer(ctx, client, s, r)
+	}
+	ctx, cancel := errs.WithTimeout(ctx, d.limit)
+	defer cancel()
+	return errs.OfCall(ctx, checkServer(ctx, client, s, r))
+}
+
+// checkServer returns an error if the client of one server is connected to a replica, as behind an endpoint for readers, or to a
+// node of a cluster whose other nodes it would never reach. Behind sentinels and in a cluster the client finds the primaries
+// itself. A server that does not say is neither. Last it asks the server whether it is new enough, which the session remembers.
+func checkServer(ctx context.Context, client rueidis.Client, s *session.Session, r *wire.Runner) error {
+	if client.Mode() == rueidis.ClientModeStandalone {
+		if err := refuseServer(ctx, client, s, r); err != nil {
+			return err
+		}
+	}
+	err := s.Greet(ctx, r)
+	if err != nil && ctx.Err() != nil {
 		return errs.Ended(ctx)
 	}
 	return err
 }
 
-// refuseServer returns an error if the client of one server is connected to a replica, as behind an endpoint for readers, or to a
-// node of a cluster whose other nodes it would never reach. Behind sentinels and in a cluster the client finds the primaries
-// itself. A server that does not say is neither.
-func refuseServer(ctx context.Context, client rueidis.Client, s *session.Session) error {
-	if client.Mode() != rueidis.ClientModeStandalone {
-		return nil
-	}
+func refuseServer(ctx context.Context, client rueidis.Client, s *session.Session, r *wire.Runner) error {
 	fields := make(map[string]string)
 	for _, reply := range client.DoMulti(ctx, client.B().Info().Section("replication").Build(), client.B().Info().Section("cluster").Build()) {
 		info, _ := reply.ToString() // an error is such as a missing right
@@ -150,7 +200,7 @@ func refuseServer(ctx context.Context, client rueidis.Client, s *session.Session
 		return fmt.Errorf("%w: it is a replica of %s: locks need the primary, so name the primary's endpoint and not one for readers",
 			ErrRefused, net.JoinHostPort(fields["master_host"], fields["master_port"]))
 	case fields["cluster_enabled"] == "1":
-		return s.ReachesSlots(ctx)
+		return s.ReachesSlots(ctx, r)
 	}
 	return nil
 }
@@ -165,18 +215,18 @@ func isSentinel(ctx context.Context, client rueidis.Client) bool {
 	return err == nil && word == "sentinel"
 }
 
-// explain says which host an error of the first contact is about, and what is wrong with it. If ctx has ended, its
+// explain says which host an error of an attempt is about, and what is wrong with it. If ctx has ended, its
 // end is all that there is to say.
-func explain(ctx context.Context, contact *wire.DialRecorder, err error) error {
+func (d *clientMaker) explain(ctx context.Context, err error) error {
 	if ctx.Err() != nil || errors.Is(err, ErrBadOption) {
 		return err
 	}
-	return contact.Explain(ctx, err)
+	return d.recorder.Explain(ctx, err)
 }
 
-// connect calls rueidis.NewClient, which takes no context, and returns when ctx ends. A client that
+// newClient calls rueidis.NewClient, which takes no context, and returns when ctx ends. A client that
 // is made after that is closed.
-func connect(ctx context.Context, o rueidis.ClientOption) (rueidis.Client, error) {
+func newClient(ctx context.Context, o rueidis.ClientOption) (rueidis.Client, error) {
 	if ctx.Err() != nil {
 		return nil, errs.Ended(ctx)
 	}
@@ -185,6 +235,7 @@ func connect(ctx context.Context, o rueidis.ClientOption) (rueidis.Client, error
 		err    error
 	}
 	connected := make(chan result, 1)
+	o.InitAddress = slices.Clone(o.InitAddress) // the client may change their order
 	go func() {
 		client, err := rueidis.NewClient(o)
 		if err != nil && wire.RefusesClusterCommands(o, err) {

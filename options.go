@@ -49,6 +49,23 @@ func WithOnClose(f func()) SessionOption {
 	}
 }
 
+// WithLazyConnect lets Dial and DialWith return at once, so that a service starts while its server is away. Only what can be known without
+// a server is their error: the URL, the options, the files, a context that has ended. The session connects in the background, and then
+// only while a call waits: after pauses that grow from 10 ms to a second. Calls behave as in an outage that begins with the session.
+// Lock and the like wait within their contexts; TryLock, Holder and other calls without a second try join the attempt to connect that
+// is under way, for dial_timeout and write_timeout at most, or return why the last one failed.
+//
+// What only a reply can show ends each call that waits: ErrDenied, ErrOldServer, ErrUnsupported, or ErrBadOption for a database that does
+// not exist and for sentinels that are none, or are not named as such. The next call asks anew. Anything else is waited for, and logged
+// after 5 s with what to do: names that do not resolve, a TLS port that is not ready, the words of a proxy, a server that loads its data,
+// a replica. Whether the server is a cluster is not known before the first connection: Check returns nil for what is wrong in a cluster
+// alone, and the first call returns it. See Session.Ping for a readiness probe.
+//
+// In NewSession, whose client exists already, the option is ErrBadOption.
+func WithLazyConnect() SessionOption {
+	return func(s *session.Settings) { s.Lazy = true }
+}
+
 // WithSentinelCredentials lets Dial and DialWith call f for each new connection to a sentinel, in place of the user and
 // the password in the URL or the options. So the sentinels' password can be rotated while the session lives: open
 // connections stay, and new ones get what f returns then. f is called as AuthCredentialsFn is, see Tune; that function is

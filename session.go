@@ -33,6 +33,9 @@ func NewSession(client rueidis.Client, options ...SessionOption) *Session {
 	if set.SentinelCredentials != nil {
 		set.Err = cmp.Or(set.Err, fmt.Errorf("%w: WithSentinelCredentials is for Dial, which makes the client", ErrBadOption))
 	}
+	if set.Lazy {
+		set.Err = cmp.Or(set.Err, fmt.Errorf("%w: WithLazyConnect is for Dial, which makes the client", ErrBadOption))
+	}
 	return (*Session)(session.New(client, set, false).Handle())
 }
 
@@ -48,6 +51,18 @@ func (s *Session) IdleLocks() int { return (*session.Handle)(s).Session().IdleLo
 // Logger returns the logger of the session: that of WithLogger, or slog.Default(). What serves the session, such as a source of
 // credentials, logs there.
 func (s *Session) Logger() *slog.Logger { return (*session.Handle)(s).Session().Logger() }
+
+// Ping asks the server whether it replies, in one round trip: for a readiness probe. It runs the script that checks the server's age, so
+// it also shows that scripts may be run. Calls share a request. In a cluster it asks one node, that of a slot which the prefix decides.
+//
+// Like every call without a second try it returns the reason at once if the server refuses or cannot be reached. Do not restart a process
+// because of it: that brings no server back, and ends leases that the session would keep.
+func (s *Session) Ping(ctx context.Context) error {
+	if err := (*session.Handle)(s).Session().Ping(ctx); err != nil {
+		return fmt.Errorf("signalbox: ping: %w", err)
+	}
+	return nil
+}
 
 // Close ends the session. It refuses new work, wakes waiters with ErrClosed, and blocks until every
 // lease is unlocked and every call has returned, or until ctx ends or the time of WithCloseGrace, whichever is

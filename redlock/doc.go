@@ -11,8 +11,8 @@
 //	defer lease.Unlock()
 //
 // Pass a session for every server, also for one that is unreachable: majorities of different sets of
-// servers do not exclude each other. For a server that is away signalbox.Dial fails, but
-// rueidis.NewClient with ForceSingleClient returns a client beside its error.
+// servers do not exclude each other. For a server that is away signalbox.Dial fails, unless it has
+// signalbox.WithLazyConnect.
 //
 // # Guarantees
 //
