@@ -15,7 +15,7 @@ const local = `
 	signalbox.WithCloseGrace redisson.FairLockWaitTimeout signalbox.WithFixedLease
 	signalbox.WithMaxHold signalbox.Native redisson.Layout signalbox.WithRenewedLease setnx.Layout signalbox.WithLayout
 	signalbox.WithReplicas signalbox.WithDefaults signalbox.WithHashedNames signalbox.WithLabel
-	signalbox.WithLogger signalbox.WithOnClose signalbox.WithPolling signalbox.WithPrefix signalbox.WithSentinelCredentials signalbox.Tune signalbox.ParseURL
+	signalbox.WithLazyConnect signalbox.WithLogger signalbox.WithOnClose signalbox.WithPolling signalbox.WithPrefix signalbox.WithSentinelCredentials signalbox.Tune signalbox.ParseURL
 	signalbox.NewSession signalbox.Session.ID signalbox.Session.Logger signalbox.Lease.Bind
 	signalbox.Lease.Deadline signalbox.Lease.Done signalbox.Lease.Enter signalbox.Lease.Err
 	signalbox.Lease.Token signalbox.Locker.OnLost signalbox.OpError.Error

@@ -36,6 +36,8 @@ type testedCall struct {
 	free   string               // the result if the lock is free; "nil" if empty
 	quorum bool                 // asks three servers
 	inside bool                 // the fault happens in the midst of the call, which does that itself
+
+	connected bool // ready needs a connection of the session under test
 }
 
 // preparedCall is a call that is ready to be made, and prepareCall prepares it.
@@ -243,6 +245,7 @@ func calls() []testedCall {
 		testedCall{name: "reentrant.Lock.Waiters", class: requests, holds: heldBy(newReentrant), ready: on(newReentrant, func(l *reentrant.Lock, ctx context.Context) error {
 			return drain(l.Waiters(ctx))
 		})},
+		testedCall{name: "signalbox.Session.Ping", class: requests, ready: func(c *callFixture) preparedCall { return c.s[0].Ping }},
 		testedCall{name: "signalbox.Session.Close", class: leaves, ready: leased(newReentrant, func(c *callFixture, _ anyLock, _ signalbox.Lease, ctx context.Context) error {
 			return c.s[0].Close(ctx)
 		})},
@@ -267,7 +270,7 @@ func rwlocks() []testedCall {
 			name: "signalbox.Locker.Lock by rwlock.Lock.RLocker", class: waits, holds: hold,
 			ready: on(newRWLock, func(l lock, ctx context.Context) error { return locktest.PanicOf(l.RLocker(ctx).Lock) }),
 		},
-		{name: "rwlock.Lock.Downgrade", class: requests, ready: leased(newRWLock, func(_ *callFixture, l lock, lease signalbox.Lease, ctx context.Context) error {
+		{name: "rwlock.Lock.Downgrade", class: requests, connected: true, ready: leased(newRWLock, func(_ *callFixture, l lock, lease signalbox.Lease, ctx context.Context) error {
 			return l.Downgrade(ctx, lease)
 		})},
 		{name: "rwlock.Lock.Holders", class: requests, holds: hold, ready: on(newRWLock, func(l lock, ctx context.Context) error { return drain(l.Holders(ctx)) })},
@@ -317,10 +320,10 @@ func latches() []testedCall {
 	// started makes a call of a round of which two ids are missing.
 	started := func(do func(l *countdown.Latch, r countdown.Round, ctx context.Context) error) prepareCall {
 		return func(c *callFixture) preparedCall {
-			l := countdown.New(c.s[0], "a")
-			r, err := l.Start(context.Background(), 2)
+			first, err := countdown.New(c.other[0], "a").Start(context.Background(), 2)
 			c.must(err)
-			return func(ctx context.Context) error { return do(l, r, ctx) }
+			l := countdown.New(c.s[0], "a")
+			return func(ctx context.Context) error { return do(l, l.RoundOf(first.ID()), ctx) }
 		}
 	}
 	return []testedCall{

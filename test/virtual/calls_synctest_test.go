@@ -90,12 +90,18 @@ type callFixture struct {
 // play makes a call, and returns how it ended and when.
 func (c testedCall) play(t *testing.T, fault callFault, limited contextLimit) (ended string, took time.Duration) {
 	t.Helper()
+	return c.playOn(t, (*fixture).session, fault, limited)
+}
+
+// playOn is play with sessions that open opens.
+func (c testedCall) playOn(t *testing.T, open openSession, fault callFault, limited contextLimit) (ended string, took time.Duration) {
+	t.Helper()
 	servers := 1
 	if c.quorum {
 		servers = 3
 	}
 	bubbleOf(t, servers, func(r *redlockServers) {
-		cf := newCallFixture(r, fault)
+		cf := newCallFixture(r, open, fault)
 		cf.inside = c.inside
 		run := c.ready(cf)
 		if fault == held {
@@ -130,7 +136,7 @@ func (c testedCall) play(t *testing.T, fault callFault, limited contextLimit) (e
 	return ended, took
 }
 
-func newCallFixture(r *redlockServers, fault callFault) *callFixture {
+func newCallFixture(r *redlockServers, open openSession, fault callFault) *callFixture {
 	cf := &callFixture{redlockServers: r, fault: fault}
 	r.makeReady()
 	for _, f := range r.servers {
@@ -154,7 +160,7 @@ func newCallFixture(r *redlockServers, fault callFault) *callFixture {
 		})
 	}
 	cf.other, _ = r.process(quiet)
-	cf.s, cf.wires = r.process(quiet)
+	cf.s, cf.wires = r.processOf(open, quiet)
 	if fault == expired { // the credentials are known to be right
 		for _, s := range cf.s {
 			cf.must(no(reentrant.New(s, "before").TryLock(context.Background())))
@@ -165,6 +171,12 @@ func newCallFixture(r *redlockServers, fault callFault) *callFixture {
 
 // causeFault brings the fault about, on a majority of the servers.
 func (c *callFixture) causeFault() {
+	if c.wires[0].refuses.Load() { // there is no connection yet
+		if c.fault != closed {
+			each(c.wires, func(w *wire) { w.refuses.Store(false) })
+		}
+		time.Sleep(slack) // the pause after the first attempt
+	}
 	c.begins()
 	faulty := c.wires[:len(c.wires)/2+1]
 	say := func(words string) {
@@ -349,6 +361,38 @@ func TestEveryCallEndsAsTheTableSays(t *testing.T) {
 					where := fmt.Sprint(r.fault, ", ", name)
 					if ended != is || took > within+slack {
 						t.Errorf("%s: %q after %v, not %q within %v", where, ended, took, is, within)
+					}
+				}
+			}
+		})
+	}
+}
+
+// The same before the first connection, if the server is so from the start: calls end as in an outage.
+func TestEveryCallEndsAsTheTableSaysBeforeTheFirstConnection(t *testing.T) {
+	t.Parallel()
+	for i, c := range calls() {
+		if slices.Contains([]callClass{writes, stores, sets, parts, unlocks, inner, leaves}, c.class) || c.connected {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			for j, r := range endings {
+				if r.class != c.class || !c.connects(r.fault) || r.fault == expired {
+					continue
+				}
+				for name, l := range limits {
+					cell := r.ends
+					switch {
+					case name == "Never":
+						cell = r.never
+					case (name == "Deadline") != ((i+j)%2 == 0):
+						continue
+					}
+					is, within := c.read(t, cell, l.ended)
+					ended, took := c.playOn(t, (*fixture).lateSession, r.fault, l.limit)
+					if ended != is || took > within+slack {
+						t.Errorf("%s, %s: %q after %v, not %q within %v", r.fault, name, ended, took, is, within)
 					}
 				}
 			}

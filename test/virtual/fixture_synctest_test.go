@@ -109,6 +109,15 @@ var clientCount atomic.Int64
 // client returns a client with a wire of its own. mods change its options.
 func (f *fixture) client(t *testing.T, mods ...func(*rueidis.ClientOption)) (rueidis.Client, *wire) {
 	t.Helper()
+	o, link := f.clientOption(mods...)
+	signalbox.Tune(&o)
+	c, err := rueidis.NewClient(o)
+	require.NoError(t, err)
+	return c, link
+}
+
+// clientOption returns the options of a client with a wire of its own.
+func (f *fixture) clientOption(mods ...func(*rueidis.ClientOption)) (rueidis.ClientOption, *wire) {
 	link := &wire{}
 	o := rueidis.ClientOption{
 		InitAddress: []string{fmt.Sprint("embedded/", clientCount.Add(1))}, ForceSingleClient: true, AlwaysRESP2: true,
@@ -121,10 +130,17 @@ func (f *fixture) client(t *testing.T, mods ...func(*rueidis.ClientOption)) (rue
 	for _, mod := range mods {
 		mod(&o)
 	}
-	signalbox.Tune(&o)
-	c, err := rueidis.NewClient(o)
+	return o, link
+}
+
+// lateSession returns a session whose first attempt to connect has been refused, and what closes it.
+func (f *fixture) lateSession(t *testing.T, options ...signalbox.SessionOption) (*signalbox.Session, *wire, func()) {
+	t.Helper()
+	o, link := f.clientOption()
+	link.refuses.Store(true)
+	s, err := signalbox.DialWith(t.Context(), o, append(options, signalbox.WithLazyConnect())...)
 	require.NoError(t, err)
-	return c, link
+	return s, link, func() { _ = s.Close(endedContext()) }
 }
 
 // session returns a session on a wire of its own, and what closes both.

@@ -182,7 +182,7 @@ func (c testedCall) hostile(t *testing.T, seed uint64) {
 		servers = 3
 	}
 	bubbleOf(t, servers, func(r *redlockServers) {
-		cf := newCallFixture(r, healthy)
+		cf := newCallFixture(r, (*fixture).session, healthy)
 		run := c.ready(cf)
 		h := &hostileReplies{random: rand.New(rand.NewPCG(seed, uint64(len(c.name))))} //nolint:gosec // it is to be repeated
 		for _, f := range r.servers {

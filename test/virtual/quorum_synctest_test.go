@@ -70,8 +70,15 @@ func (r *redlockServers) makeReady() {
 
 // process returns sessions as a process of its own would have them, with their wires.
 func (r *redlockServers) process(options ...signalbox.SessionOption) (sessions []*signalbox.Session, wires []*wire) {
+	return r.processOf((*fixture).session, options...)
+}
+
+// openSession opens a session, and returns its wire and what closes it.
+type openSession = func(f *fixture, t *testing.T, options ...signalbox.SessionOption) (*signalbox.Session, *wire, func())
+
+func (r *redlockServers) processOf(open openSession, options ...signalbox.SessionOption) (sessions []*signalbox.Session, wires []*wire) {
 	for _, f := range r.servers {
-		s, link, end := f.session(r.T, options...)
+		s, link, end := open(f, r.T, options...)
 		r.ends = append(r.ends, end)
 		sessions, wires = append(sessions, s), append(wires, link)
 	}
