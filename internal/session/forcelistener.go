@@ -143,6 +143,8 @@ func (l *forceListener) Fire() {
 	a.wanted = false
 	turns := busy != a.listening
 	switch {
+	case turns && busy && !s.Runner.IsConnected(): // there is no hold, and no server to subscribe at
+		s.scheduleListenerLocked(listenIdle)
 	case turns && !steady && busy:
 		s.scheduleListenerLocked(listenAfter)
 	case turns && !steady:
