@@ -228,7 +228,7 @@ func (l *Latch) unconfirmed(err error) error {
 // repeatUntilReply repeats a step until it has a reply, until waiting cannot help, or until ctx ends. The step must be
 // repeatable, or its error ErrUnconfirmed.
 func (l *Latch) repeatUntilReply(ctx context.Context, step func() error) error {
-	if err := l.root().Ready(ctx); err != nil {
+	if err := l.root().Await(ctx); err != nil {
 		return err
 	}
 	return l.base.Session.RepeatUntilReply(ctx, l.registry.Refused(), step)
