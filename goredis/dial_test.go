@@ -289,3 +289,19 @@ func (t *tokens) Subscribe(listener auth.CredentialsListener) (auth.Credentials,
 		return nil
 	}, nil
 }
+
+// A service starts while its server is away.
+func TestADoorPassesTheLateStartOn(t *testing.T) {
+	t.Parallel()
+	options := &redis.Options{Addr: "127.0.0.1:1"} // nothing listens there
+	client := redis.NewClient(options)
+	defer client.Close()
+	first, err := goredis.Dial(t.Context(), client, signalbox.WithLazyConnect())
+	require.NoError(t, err)
+	second, err := goredis.DialOptions(t.Context(), options, signalbox.WithLazyConnect())
+	require.NoError(t, err)
+	for _, s := range []*signalbox.Session{first, second} {
+		require.ErrorContains(t, s.Ping(t.Context()), "127.0.0.1:1")
+		require.NoError(t, s.Close(t.Context()))
+	}
+}

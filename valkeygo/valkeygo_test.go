@@ -154,3 +154,12 @@ func TestASessionWorks(t *testing.T) {
 	_, err := valkeygo.Dial(t.Context(), valkey.ClientOption{})
 	require.ErrorIs(t, err, signalbox.ErrBadOption)
 }
+
+// A service starts while its server is away.
+func TestTheDoorPassesTheLateStartOn(t *testing.T) {
+	t.Parallel()
+	s, err := valkeygo.Dial(t.Context(), valkey.ClientOption{InitAddress: []string{"127.0.0.1:1"}}, signalbox.WithLazyConnect()) // nothing listens there
+	require.NoError(t, err)
+	require.ErrorContains(t, s.Ping(t.Context()), "127.0.0.1:1")
+	require.NoError(t, s.Close(t.Context()))
+}

@@ -19,6 +19,7 @@
 //     not sent because of that is sent on the next connection.
 //  6. A script with keys of several slots is sent only if a probe has shown that this works. RunByKey sends it
 //     again, for each key alone, if it was refused or says that a key is lost.
+//  7. A client that is made later (LateClient) sends nothing before its server has passed the checks. It is made once.
 //
 // # Not guaranteed
 //
