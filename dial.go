@@ -128,7 +128,7 @@ func (d *clientMaker) dial(ctx context.Context, set session.Settings) (s *sessio
 		late.Close()
 		return nil, err
 	}
-	late.Start(func(ctx context.Context) (rueidis.Client, error) { //nolint:contextcheck // the attempts end with the session
+	late.Start(func(ctx context.Context) (rueidis.Client, error) {
 		d.recorder.Restart()
 		return d.connect(ctx, func(client rueidis.Client) (*session.Session, *wire.Runner) { return s, wire.NewRunner(client) })
 	})

@@ -68,10 +68,13 @@ func TestLateServers_LocksMadeBeforeWork(t *testing.T) {
 				permits, others := semaphore.New(holder, name, 1), semaphore.New(waiter, name, 1)
 				require.Error(t, holder.Ping(t.Context()))
 				opened := make(chan time.Time, 1)
-				time.AfterFunc(5*time.Second, func() {
+				late := time.NewTimer(5 * time.Second)
+				defer late.Stop()
+				go func() {
+					now := <-late.C
 					d.opened.Store(true)
-					opened <- time.Now()
-				})
+					opened <- now
+				}()
 				lease, err := first.Lock(t.Context())
 				require.NoError(t, err)
 				require.Less(t, time.Since(<-opened), 3*time.Second)
