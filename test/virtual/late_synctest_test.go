@@ -353,3 +353,25 @@ func TestFirstConnection_WhatNeedsNoServerIsChecked(t *testing.T) {
 		require.NoError(l, reentrant.New(l.s, "}{", signalbox.WithLayout(redisson.Layout())).Check(), "it may be no cluster")
 	})
 }
+
+// The reason is that of the last attempt, also after many others.
+func TestFirstConnection_TheReasonIsTheLast(t *testing.T) {
+	t.Parallel()
+	bubbleOfLate(t, func(l *lateFixture) {
+		l.redis.Server().SetPreHook(func(c *server.Peer, _ string, _ ...string) bool {
+			c.WriteRaw("HTTP/1.1 503 Service Unavailable\r\n\r\n")
+			c.Close()
+			return true
+		})
+		l.link.refuses.Store(false)
+		ended := l.waits(context.Background(), 1)
+		time.Sleep(3 * time.Minute)
+		require.ErrorContains(l, l.s.Ping(l.Context()), "this is a web server")
+		l.link.goSilent()
+		time.Sleep(10 * time.Second)
+		require.ErrorContains(l, l.s.Ping(l.Context()), "says nothing")
+		l.redis.Server().SetPreHook(nil)
+		l.link.heal()
+		require.NoError(l, <-ended)
+	})
+}
