@@ -34,6 +34,23 @@ type lateFixture struct {
 	link  *wire
 	lines *logLines
 	dials atomic.Int64 // the attempts to connect
+	open  atomic.Int64 // the connections that the client has not closed
+}
+
+// openConn is a connection that counts as open until it is closed.
+type openConn struct {
+	net.Conn
+
+	closed atomic.Bool
+	open   *atomic.Int64
+}
+
+// Close implements net.Conn.
+func (c *openConn) Close() error {
+	if !c.closed.Swap(true) {
+		c.open.Add(-1)
+	}
+	return c.Conn.Close()
 }
 
 // bubbleOfLate runs a test with a session whose connections are refused. mods change the options of its client.
@@ -45,7 +62,12 @@ func bubbleOfLate(t *testing.T, test func(l *lateFixture), mods ...func(*rueidis
 		dial := o.DialCtxFn
 		o.DialCtxFn = func(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
 			l.dials.Add(1)
-			return dial(ctx, addr, dialer, config)
+			conn, err := dial(ctx, addr, dialer, config)
+			if err != nil {
+				return nil, err
+			}
+			l.open.Add(1)
+			return &openConn{Conn: conn, open: &l.open}, nil
 		}
 		link.refuses.Store(true)
 		logger, lines := logged()
@@ -260,7 +282,9 @@ func TestFirstConnection_CloseEndsIt(t *testing.T) {
 		"SlowToSayAnything": {func(l *lateFixture) {
 			l.link.goSilent()
 			l.link.refuses.Store(false)
-		}, func(o *rueidis.ClientOption, _ *atomic.Int64) { o.Dialer.Timeout = time.Hour }},
+		}, func(o *rueidis.ClientOption, _ *atomic.Int64) {
+			o.Dialer.Timeout, o.ConnWriteTimeout = time.Hour, time.Hour
+		}},
 		"Blackhole": {func(*lateFixture) {}, func(o *rueidis.ClientOption, _ *atomic.Int64) {
 			o.Dialer.Timeout = time.Hour
 			o.DialCtxFn = func(ctx context.Context, _ string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
@@ -313,6 +337,7 @@ func TestFirstConnection_CloseEndsIt(t *testing.T) {
 			time.Sleep(time.Second)
 			synctest.Wait()
 			require.Zero(l, goroutines(), name)
+			require.Zero(l, l.open.Load(), name)
 			require.Zero(l, opened.Load(), "a connection that comes later is closed")
 		}, func(o *rueidis.ClientOption) { c.mod(o, &opened) })
 	}
