@@ -329,7 +329,7 @@ func TestFirstConnection_CloseEndsIt(t *testing.T) {
 				go func() { ended <- call(context.Background()) }()
 			}
 			time.Sleep(time.Second)
-			require.LessOrEqual(l, took(func() { _ = l.s.Close(endedContext()) }), time.Second, name)
+			require.LessOrEqual(l, took(func() { require.NoError(l, l.s.Close(context.Background()), name) }), time.Second, name)
 			for range calls {
 				require.ErrorIs(l, <-ended, signalbox.ErrClosed, name)
 			}
