@@ -290,7 +290,7 @@ func TestAReplicaThatLacksAnEarlierWriteIsNotCounted(t *testing.T) {
 	server.MustDo(t, "SET", outcome, "sb1o1780000000000000x", "PX", time.Hour.Milliseconds())
 	for name, call := range map[string]wire.Call{
 		"Renew": {Script: scripts.HolderRenew, Keys: []string{holder}, Args: []string{hold[20:62], "1000"}},
-		"Store": {Script: scripts.OnceStore, Keys: []string{outcome, holder}, Args: []string{"1780000000000000", "1000", "x", "PUBLISH", "c"}},
+		"Store": {Script: scripts.OnceStore, Keys: []string{outcome, holder}, Args: []string{"1780000000000000", "1000", "x", "PUBLISH", "c", hold[20:61]}},
 	} {
 		r := runner(t, server)
 		for range 2 { // by text, by digest

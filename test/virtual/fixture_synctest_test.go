@@ -140,7 +140,7 @@ func (f *fixture) lateSession(t *testing.T, options ...signalbox.SessionOption) 
 	link.refuses.Store(true)
 	s, err := signalbox.DialWith(t.Context(), o, append(options, signalbox.WithLazyConnect())...)
 	require.NoError(t, err)
-	return s, link, func() { _ = s.Close(endedContext()) }
+	return s, link, func() { _ = s.Close(locktest.Ended()) }
 }
 
 // session returns a session on a wire of its own, and what closes both.

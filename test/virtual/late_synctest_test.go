@@ -21,6 +21,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/countdown"
 	"github.com/signalbox-go/signalbox/election"
+	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/shards"
@@ -56,7 +57,7 @@ func (c *openConn) Close() error {
 // bubbleOfLate runs a test with a session whose connections are refused. mods change the options of its client.
 func bubbleOfLate(t *testing.T, test func(l *lateFixture), mods ...func(*rueidis.ClientOption)) {
 	t.Helper()
-	bubble(t, func(f *fixture) {
+	bubbleOfUsers(t, func(f *fixture) {
 		l := &lateFixture{fixture: f}
 		o, link := f.clientOption(mods...)
 		dial := o.DialCtxFn
@@ -75,7 +76,7 @@ func bubbleOfLate(t *testing.T, test func(l *lateFixture), mods ...func(*rueidis
 		require.NoError(f, err)
 		l.s, l.link, l.lines = s, link, lines
 		test(l)
-		_ = s.Close(endedContext())
+		_ = s.Close(locktest.Ended())
 		require.NoError(f, s.Close(context.Background()))
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -371,7 +372,7 @@ func TestFirstConnection_WhatNeedsNoServerIsChecked(t *testing.T) {
 		require.ErrorIs(l, dial(l.Context(), "rediss://a:1?ca=/missing"), signalbox.ErrBadOption)
 		require.ErrorIs(l, dial(l.Context(), "redis://a:1", signalbox.WithPrefix("{")), signalbox.ErrBadOption)
 		require.ErrorIs(l, dial(l.Context(), "redis://a:1", signalbox.WithDefaults(signalbox.WithClass("\n"))), signalbox.ErrBadOption)
-		require.ErrorIs(l, dial(endedContext(), "redis://a:1"), context.Canceled)
+		require.ErrorIs(l, dial(locktest.Ended(), "redis://a:1"), context.Canceled)
 		secret := rueidis.ClientOption{InitAddress: []string{"a:1"}, TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
 		secret.Sentinel = rueidis.SentinelOption{MasterSet: "main", Password: "p"}
 		require.ErrorIs(l, no(signalbox.DialWith(l.Context(), secret, signalbox.WithLazyConnect())), signalbox.ErrBadOption)

@@ -58,7 +58,8 @@ func (w *latchWalk) start() *request {
 		default:
 			stamp = digits(w.clock)
 			if last := w.newest(); last != nil && last.stamp >= stamp {
-				stamp = digits(stampOf(last.stamp) + 1)
+				stamp = text(list, 1) // later by what the nonce says
+				w.expect("a stamp that rises by less than a second", stamp > last.stamp && stampOf(stamp) < stampOf(last.stamp)+second, true)
 			}
 			w.rounds = append(w.rounds, &round{stamp, nonce, total, make(map[string]bool), "c"})
 		}
