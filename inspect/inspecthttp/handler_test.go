@@ -14,7 +14,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -170,23 +169,6 @@ func TestListOfManyNamesIsBounded(t *testing.T) {
 	require.Equal(t, maxRows, strings.Count(text, "<tr><td data-column"))
 	require.Contains(t, text, "And 11 more")
 	require.Equal(t, 1, strings.Count(s.get("/name?name=pool").Body.String(), "<tbody>"))
-}
-
-func TestPagesInFlightAreBounded(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := served{New(nil, Options{}), t, nil}
-		for range maxPages {
-			s.pages <- struct{}{}
-		}
-		begun := time.Now()
-		w := s.get("/sessions")
-		require.Equal(t, []any{http.StatusServiceUnavailable, pageTimeout, "5"}, []any{w.Code, time.Since(begun), w.Header().Get("Retry-After")})
-		<-s.pages
-		require.NotContains(t, s.get("/sessions").Body.String(), "too many")
-		require.Len(t, s.pages, maxPages-1, "a page gives its turn back")
-		time.Sleep(2 * keptFor) // nothing is left of the list
-	})
 }
 
 // Only what a page has shown can be broken, and only if the service allows it.

@@ -31,9 +31,6 @@ func permits(t *testing.T, server *redistest.Server, name string) map[string]int
 	return ends
 }
 
-// never is the end of a permit without an end.
-const never int64 = 922337203685477
-
 func TestJavaPublishesPermitsAsANumber(t *testing.T) {
 	t.Parallel()
 	eachRelease(t, func(t *testing.T, release string) {

@@ -281,7 +281,8 @@ func (s *scene) published() (all []string) {
 	mine := end + strconv.Itoa(s.ends)
 	again := time.NewTicker(time.Second)
 	defer again.Stop()
-	late := time.After(redistest.WaitLimit)
+	late := time.NewTimer(redistest.WaitLimit)
+	defer late.Stop()
 	for s.MustDo(s, "PUBLISH", s.prefix+"end", mine); ; {
 		select {
 		case m := <-s.messages:
@@ -293,7 +294,7 @@ func (s *scene) published() (all []string) {
 		case <-again.C:
 			s.listenAgain()
 			s.MustDo(s, "PUBLISH", s.prefix+"end", mine)
-		case <-late:
+		case <-late.C:
 			require.FailNow(s, "messages do not arrive")
 		}
 	}
