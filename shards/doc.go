@@ -15,8 +15,8 @@
 // # Guarantees
 //
 //  1. Exclusion: no shard has two live contexts at a time. For this, each function must return when its context ends.
-//     Package signalbox, guarantee 1, has two exceptions. Two more: the server's clock is set forward by more than 3 s, or the
-//     server loses its data and a member does not reach it for 2 s.
+//     Package signalbox, guarantee 1, has two exceptions. Two more: the server's clock is set forward by more than 3 s, in a
+//     member's first second by more than 1.9 s, or the server loses its data and a member does not reach it for 2 s.
 //  2. No function of a shard starts while another one of it runs, here or elsewhere, except after a lost lease, DrainLimit or a
 //     Close that ran out of time. In one Run or Member there is no exception.
 //  3. A context ends a third of the lease before the ownership can end at the server: 5 s of 15 s. Its cause is ErrMoved,
