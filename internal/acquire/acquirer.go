@@ -45,7 +45,7 @@ func (m *Manager) NewShared(scope *hold.Scope, request *queue.Request, lease tim
 // Acquire blocks until the caller holds the lock. If the question for replicas had no reply, Acquire releases the
 // hold and waits again.
 func (a *Acquirer) Acquire(ctx context.Context) (hold.Lease, error) {
-	if a.Base.errInCluster != nil {
+	if a.ErrInCluster != nil {
 		if err := a.Base.Await(ctx); err != nil {
 			return hold.Lease{}, err
 		}
@@ -143,7 +143,7 @@ func (a *Acquirer) Admit(waiters int) error {
 
 // TryAcquire acquires the lock if it is free and has no earlier waiter, or joins a hold that the session shares.
 func (a *Acquirer) TryAcquire(ctx context.Context) (hold.Lease, error) {
-	if a.Base.errInCluster != nil {
+	if a.ErrInCluster != nil {
 		if err := a.Base.Connect(ctx); err != nil {
 			return hold.Lease{}, err
 		}

@@ -31,8 +31,6 @@ type Base struct {
 	Session *session.Session
 	Name    string // the name of the lock in errors
 	Names   names.Set
-
-	errInCluster error // the error of every call if the server is a cluster, which is not known before the first connection
 }
 
 // Make returns the base of the lock name, of a kind that has the library's own layout alone. Nothing is sent.
@@ -67,7 +65,7 @@ func (b *Base) makeIn(
 	var err error
 	b.Names, err = b.Session.Names(b.Layout, name)
 	if !b.Session.Runner.IsConnected() {
-		b.errInCluster = b.Session.NamesInCluster(b.Layout, name)
+		b.RefuseInCluster(b.Session.NamesInCluster(b.Layout, name))
 	}
 	if err = errs.Join(err, b.Err); err == nil && !has(b.Layout) {
 		err = lacksLayout(kind, b.Layout)
@@ -90,6 +88,17 @@ func (b *Base) Fail(err error) {
 	b.Resolved = &failed
 }
 
+// RefuseInCluster makes err, if it is not nil, the error of every call if the server is a cluster, which is not known before the first
+// connection.
+func (b *Base) RefuseInCluster(err error) {
+	if err == nil || b.Session.Runner.IsConnected() && !b.Session.Runner.Clustered() {
+		return
+	}
+	refused := *b.Resolved
+	refused.ErrInCluster = cmp.Or(refused.ErrInCluster, err)
+	b.Resolved = &refused
+}
+
 func lacksLayout(kind session.Kind, l *layout.Layout) error {
 	return fmt.Errorf("%w: %s has no layout of %s", errs.ErrBadOption, kind, l.Name)
 }
@@ -107,16 +116,10 @@ func (b *Base) CheckArgs() error {
 	if b.Resolved == nil {
 		return fmt.Errorf("%w: the lock was not made by New", errs.ErrBadOption)
 	}
-	if b.Err == nil && b.errInCluster != nil && b.Session.Runner.Clustered() {
-		return b.errInCluster
+	if b.Err == nil && b.ErrInCluster != nil && b.Session.Runner.Clustered() {
+		return b.ErrInCluster
 	}
 	return b.Err
-}
-
-// RefuseInCluster lets every call return err if the server is a cluster.
-func (b *Base) RefuseInCluster(err error) {
-	b.errInCluster = cmp.Or(b.errInCluster, err)
-	b.Err = b.CheckArgs()
 }
 
 // Check returns what is wrong with the name, the options or the session, or nil. Before the first connection it does not know whether

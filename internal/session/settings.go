@@ -142,6 +142,8 @@ type Resolved struct {
 	Floor  string // how long the floor of the tokens is kept, in milliseconds, as an argument of scripts
 	// Err is the error of the options, and Unsupported that of options which locks in Layout do not have.
 	Err, Unsupported error
+	// ErrInCluster is the error of a name that cannot be one in a cluster, until it is known whether the server is one.
+	ErrInCluster error
 }
 
 // ResolveAll returns what locks of each kind share if they have no options of their own.
