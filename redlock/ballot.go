@@ -61,7 +61,8 @@ const (
 type serverState struct {
 	vote // not written once the ballot is closed
 
-	fenceErr error // why the server did not keep the token
+	voted    chan struct{} // closed when the server has voted; nil if the lock is not Fenced
+	fenceErr error         // why the server did not keep the token
 	phase    callPhase
 	lateVote vote          // the vote that came while the release was under way; the release handles it
 	whenGone chan struct{} // closed when phase becomes ended; nil if no ballot waits for that
@@ -111,6 +112,9 @@ func (l *Lock) startBallot(wantsMessage bool) *ballot {
 	b.mu.servers, b.holderValues = make([]serverState, len(l.members)), make([]string, len(l.members))
 	for i, m := range l.members {
 		b.holderValues[i] = m.ID() + b.attempt + noWaiterID + m.Settings.Label
+		if l.base.Quorum.Fenced {
+			b.mu.servers[i].voted = make(chan struct{})
+		}
 	}
 	previous := l.last.Swap(b)
 	runAll(l.members, func(i int, m *session.Session) {
@@ -236,6 +240,9 @@ func (b *ballot) record(i int, v vote) {
 		at.lateVote = v
 	}
 	isOurs := over && at.phase != releasing && at.phase != ended
+	if at.voted != nil {
+		close(at.voted)
+	}
 	if b.mu.tally.add(v.result == granted) {
 		close(b.decided)
 	}
@@ -278,6 +285,18 @@ func (b *ballot) awaitOutcome(ctx context.Context) (wire.Stamp, error) {
 	return token, nil
 }
 
+// awaitGrant waits until one server has voted, and reports whether it may have granted: a server that gets the token before the acquire
+// has no hold to keep it for, and its vote may be the one that is needed.
+func (b *ballot) awaitGrant(ctx context.Context, i int) bool {
+	select {
+	case <-b.mu.servers[i].voted: // assigned before the calls were sent
+	case <-ctx.Done():
+		return false
+	}
+	v := b.vote(i)
+	return v.result == granted || v.result == uncertain
+}
+
 // fence makes a quorum store a token that is greater than all it knows of, if the lock is Fenced.
 func (b *ballot) fence(ctx context.Context, last wire.Stamp) (wire.Stamp, error) {
 	l := b.lock
@@ -289,6 +308,10 @@ func (b *ballot) fence(ctx context.Context, last wire.Stamp) (wire.Stamp, error)
 	runAll(l.members, func(i int, m *session.Session) { //nolint:contextcheck // its time is its own
 		patience := m.Patient(replyWithin(l.base.Terms.Life()))
 		defer patience.End()
+		if !b.awaitGrant(patience, i) {
+			kept <- false
+			return
+		}
 		reply, err := m.Runner.Run(patience, wire.Call{
 			Script: scripts.RedlockFence,
 			Keys:   []string{l.keys[0], l.keys[2]},
