@@ -12,9 +12,10 @@ import (
 	"github.com/signalbox-go/signalbox"
 )
 
-// P7: a lock that is held takes no more memory than this. The size of the tables of all locks varies from run to run.
+// P7: a lock that is held takes no more memory than this. The size of the tables of all locks varies from run to run, and a connection
+// that is replaced meanwhile has buffers of 128 KiB.
 func TestHeldLock_Uncontended_Memory(t *testing.T) { //nolint:paralleltest // memory is counted
-	const held, slack = 2000, 90
+	const held, slack = 2000, 140
 	alone(t, native, func(f *fixture) {
 		session := f.session(signalbox.WithPolling())
 		require.NoError(f, f.must(f.in(session)).Unlock())
