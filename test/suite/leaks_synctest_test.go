@@ -86,13 +86,15 @@ func (w *World) closesIn(k Kind, name string, cause func(*Wire), limit time.Dura
 	w.isFree(a, late, 50*time.Millisecond) // what it asked for may be undone
 	ctx, cancel := context.WithTimeout(w.Context(), limit)
 	defer cancel()
+	graces := 1
 	if limit == session.DefaultCloseGrace {
-		ctx = context.Background()
+		ctx, graces = context.Background(), len(a.Sessions) // each session has a grace of its own
 	}
 	began := time.Now()
 	err := a.Close(ctx)
 	require.True(w, err != nil || limit > 0, "a lease was left") // else it may have ended by itself
-	require.True(w, !w.Virtual || time.Since(began) <= limit+time.Duration(len(a.Sessions))*1100*time.Millisecond, "%v", time.Since(began))
+	longest := time.Duration(graces)*limit + time.Duration(len(a.Sessions))*1100*time.Millisecond
+	require.True(w, !w.Virtual || time.Since(began) <= longest, "%v", time.Since(began))
 	for _, waits := range waiting {
 		require.ErrorIs(w, (<-waits).Err, signalbox.ErrClosed)
 	}
