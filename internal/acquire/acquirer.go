@@ -310,6 +310,6 @@ func (a *Acquirer) joinShared(ctx context.Context) (hold.Lease, bool) {
 
 // MayShare implements local.TicketSource.
 func (a *Acquirer) MayShare(ctx context.Context, lease hold.Lease) bool {
-	reply, err := a.Base.Session.Runner.Run(ctx, wire.Call{Script: a.Manager.Share, Keys: a.Names.AppendKeys(nil), Args: []string{lease.ID()}})
+	reply, err := a.Base.Session.Runner.Run(ctx, wire.Call{Script: a.Manager.Share, Keys: a.Manager.KeysOf(a.Names).All, Args: []string{lease.ID()}})
 	return err == nil && reply.Code() == wire.Done
 }
