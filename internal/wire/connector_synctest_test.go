@@ -95,7 +95,7 @@ func TestAttemptsToConnectArePaused(t *testing.T) {
 				f.mu.Unlock()
 				var callers sync.WaitGroup
 				until := time.Now().Add(5 * time.Second)
-				for range 200 {
+				for range 20 {
 					callers.Go(func() {
 						for time.Now().Before(until) {
 							_, err := r.Run(t.Context(), hello("key"))
