@@ -12,6 +12,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
@@ -122,12 +123,9 @@ type term struct {
 	}
 }
 
-// holdSize is the length of a hold as the holder key has it. Behind it a lease has the mode.
-const holdSize = 41
-
 // begin makes the term of a lease that was granted.
 func (e *Election) begin(lease signalbox.Lease) *term {
-	t := &term{election: e, lease: lease, hold: hold.Lease(lease).ID()[:holdSize]}
+	t := &term{election: e, lease: lease, hold: hold.Lease(lease).ID()[:layout.HoldSize]}
 	t.root, t.cancel = context.WithCancelCause(lease.Bind(context.Background()))
 	t.timer.Init(t)
 	if set := &e.base.Terms; set.First() == set.Lease {

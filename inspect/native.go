@@ -17,7 +17,7 @@ import (
 
 // The lengths of tickets, by which the tickets of each kind of queue are recognised.
 const (
-	rwTicket     = 41
+	rwTicket     = layout.HoldSize
 	lockTicket   = rwTicket + 1 // the mode
 	permitTicket = rwTicket + layout.WeightSize
 )

@@ -29,8 +29,8 @@ func breakListedPermits(ctx context.Context, s *session.Session, name string) er
 	if err != nil {
 		return err
 	}
-	keys := l.Semaphore.Keys(l.Semaphore.Names(set))
-	ids, err := holdsOf(ctx, s, session.ListCall(l.Semaphore.List, keys.Holder, "", 0, maxOfName))
+	permits := l.Semaphore.Names(set)
+	ids, err := holdsOf(ctx, s, session.ListCall(l.Semaphore.List, permits.Holder, "", 0, maxOfName))
 	if err != nil {
 		return err
 	}
@@ -43,9 +43,9 @@ func breakListedPermits(ctx context.Context, s *session.Session, name string) er
 	if ids, err = session.FilterForceTargets(ctx, ids, identity); err != nil {
 		return err
 	}
-	s.HandshakeInCluster(ctx, keys.Holder)
+	s.HandshakeInCluster(ctx, permits.Holder)
 	for page := range slices.Chunk(ids, permitsPerScript) {
-		if err := breakPage(ctx, s, l, keys, page); err != nil {
+		if err := breakPage(ctx, s, l, permits, page); err != nil {
 			return err
 		}
 	}
@@ -53,7 +53,7 @@ func breakListedPermits(ctx context.Context, s *session.Session, name string) er
 }
 
 // breakPage ends some permits, and notifies the sessions of this library that had them.
-func breakPage(ctx context.Context, s *session.Session, l *layout.Layout, keys layout.Keys, page []string) error {
+func breakPage(ctx context.Context, s *session.Session, l *layout.Layout, permits names.Set, page []string) error {
 	var sessions []string
 	for _, id := range page {
 		if alias := l.Semaphore.AliasInHold(id); alias != "" {
@@ -62,6 +62,7 @@ func breakPage(ctx context.Context, s *session.Session, l *layout.Layout, keys l
 	}
 	slices.Sort(sessions)
 	sessions = slices.Compact(sessions)
+	keys := l.Semaphore.Keys(permits)
 	_, err := s.Runner.Run(ctx, wire.Call{
 		Script: l.Semaphore.Force,
 		Keys:   keys.All,
@@ -70,7 +71,7 @@ func breakPage(ctx context.Context, s *session.Session, l *layout.Layout, keys l
 		},
 	})
 	if slices.Contains(sessions, l.Semaphore.SessionAlias(s.ID())) {
-		s.Recheck(keys.Holder) // as the message would do, and also if no session listens
+		s.Recheck(permits.Holder) // as the message would do, and also if no session listens
 	}
 	return err
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -73,9 +74,6 @@ func (o *Once) repeatUntilReply(ctx context.Context, step func() error) error {
 	return o.base.Session.RepeatUntilReply(ctx, o.registry.refused, step)
 }
 
-// idSize is the length of the id of a hold as the server has it. Behind it a lease has the mode.
-const idSize = 41
-
 // store stores the value of a run. The server decides whether the hold of lease still has the lock, so
 // it is asked also if the lease has ended here. other is the outcome of another run, if that is stored.
 func (o *Once) store(ctx context.Context, e *execution, value string) (other storedOutcome, err error) {
@@ -85,7 +83,7 @@ func (o *Once) store(ctx context.Context, e *execution, value string) (other sto
 		Script: scripts.OnceStore,
 		Keys:   []string{o.outcomeKey, o.base.Names.Holder},
 		Args: []string{
-			wire.StampOf(lease.Token()).Text(), o.keep, value, o.base.Session.PublishCommand(), o.storedChannel, hold.Lease(lease).ID()[:idSize],
+			wire.StampOf(lease.Token()).Text(), o.keep, value, o.base.Session.PublishCommand(), o.storedChannel, hold.Lease(lease).ID()[:layout.HoldSize],
 		},
 	})
 	switch {

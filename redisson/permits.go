@@ -31,7 +31,7 @@ func semaphore(registry, timeouts string) *layout.Semaphore {
 				return names.Set{Holder: suffixed(n.Holder, timeouts), More: n.Holder, Slot: n.Slot}
 			},
 			Keys: func(n names.Set) layout.Keys {
-				return layout.Keys{Holder: n.Holder, All: []string{n.More, n.Holder}, Channel: prefixed("redisson_sc", n.More)}
+				return layout.Keys{All: []string{n.More, n.Holder}, Channel: prefixed("redisson_sc", n.More)}
 			},
 			Renew: permitRenewScript,
 			Retry: &layout.Retry{Acquire: permitAcquireScript, Release: permitReleaseScript, NewHold: newPermits},

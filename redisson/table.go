@@ -74,7 +74,7 @@ func reentrantLock(registry string) *layout.Exclusive {
 		Kind: layout.Kind{
 			RegistryName: registry,
 			Keys: func(n names.Set) layout.Keys {
-				return layout.Keys{Holder: n.Holder, All: []string{n.Holder}, Channel: n.More}
+				return layout.Keys{All: []string{n.Holder}, Channel: n.More}
 			},
 			Renew: renewScript,
 			Retry: &layout.Retry{
@@ -91,7 +91,7 @@ func reentrantLock(registry string) *layout.Exclusive {
 func fencedLock(registry string) *layout.Exclusive {
 	l := reentrantLock(registry)
 	l.Keys = func(n names.Set) layout.Keys {
-		return layout.Keys{Holder: n.Holder, All: []string{n.Holder, tokenKey(n.Holder)}, Channel: n.More}
+		return layout.Keys{All: []string{n.Holder, tokenKey(n.Holder)}, Channel: n.More}
 	}
 	l.Retry.Acquire, l.Retry.HandsOver = fenceScript, false
 	return l
@@ -103,7 +103,7 @@ func fairLock(registry string, wait time.Duration) *layout.Exclusive {
 			RegistryName: registry,
 			Keys: func(n names.Set) layout.Keys {
 				queue, deadlines := prefixed("redisson_lock_queue", n.Holder), prefixed("redisson_lock_timeout", n.Holder)
-				return layout.Keys{Holder: n.Holder, All: []string{n.Holder, queue, deadlines}, Channel: n.More + ":"}
+				return layout.Keys{All: []string{n.Holder, queue, deadlines}, Channel: n.More + ":"}
 			},
 			Renew: renewScript,
 			Retry: &layout.Retry{
@@ -122,7 +122,7 @@ func rwLock(registry string) *layout.RWLock {
 		Kind: layout.Kind{
 			RegistryName: registry,
 			Keys: func(n names.Set) layout.Keys {
-				return layout.Keys{Holder: n.Holder, All: []string{n.Holder}, Channel: prefixed("redisson_rwlock", n.Holder)}
+				return layout.Keys{All: []string{n.Holder}, Channel: prefixed("redisson_rwlock", n.Holder)}
 			},
 			Renew: rwRenewScript,
 			Retry: &layout.Retry{

@@ -11,6 +11,7 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -147,11 +148,8 @@ func (b *ballot) try(ctx context.Context, i int, m *session.Session) vote {
 	return v
 }
 
-// holdSize is the length of a hold's id.
-const holdSize = 41
-
 // hold returns the hold on one server.
-func (b *ballot) hold(i int) string { return b.holderValues[i][:holdSize] }
+func (b *ballot) hold(i int) string { return b.holderValues[i][:layout.HoldSize] }
 
 // vote returns what one server has replied until now.
 func (b *ballot) vote(i int) vote {

@@ -29,7 +29,7 @@ var table = layout.Layout{
 		Kind: layout.Kind{
 			RegistryName: "reentrant, SET NX",
 			Keys: func(n names.Set) layout.Keys {
-				return layout.Keys{Holder: n.Holder, All: []string{n.Holder}, Channel: n.More}
+				return layout.Keys{All: []string{n.Holder}, Channel: n.More}
 			},
 			Renew: renewScript,
 			Retry: &layout.Retry{

@@ -20,8 +20,6 @@ import (
 const (
 	// stampSize is the length of a stamp, such as the number of a member.
 	stampSize = 16
-	// idSize is the length of the id of a join, and sessionSize that of the session with which it begins.
-	idSize, sessionSize = 41, 22
 	// maxReleases is how many shards one call releases, and maxSync how many names one page of a Sync has.
 	maxReleases, maxSync = 16, 128
 	// noStamp is the stamp that is before every other.

@@ -11,7 +11,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/names"
-	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -22,8 +21,8 @@ import (
 type Manager struct {
 	session.HoldRegistry // the one of the two that there is
 
-	kind   *layout.Kind
-	keeper *renewal.Keeper
+	session *session.Session
+	kind    *layout.Kind
 
 	Queues  *queue.Registry
 	Retries *retry.LockRegistry
@@ -51,7 +50,7 @@ func NewManager(s *session.Session, l *layout.Layout, kind *layout.Kind, refusal
 	if refusal == nil {
 		refusal = unknownReply
 	}
-	m := Manager{kind: kind, keeper: s.Keeper, Renew: kind.Renew, RenewalName: queue.Hold.Name, LocalQueues: local.NewTable(s.Timers), Turns: new(TurnPolicy), recalls: new(recalls)}
+	m := Manager{session: s, kind: kind, Renew: kind.Renew, RenewalName: queue.Hold.Name, LocalQueues: local.NewTable(s.Timers), Turns: new(TurnPolicy), recalls: new(recalls)}
 	if named := kind.RenewalName; named != nil {
 		m.RenewalName = func(h queue.Hold) string { return named(h.Grant().Stamp.Text(), h.Name()) }
 	}
@@ -73,7 +72,7 @@ func NewManager(s *session.Session, l *layout.Layout, kind *layout.Kind, refusal
 func (m *Manager) KeysOf(n names.Set) layout.Keys {
 	keys := m.kind.Keys(n)
 	if m.Queues != nil {
-		keys.Channel = m.Queues.Channel(n)
+		keys.Channel = m.session.GrantsChannel(n)
 	}
 	return keys
 }

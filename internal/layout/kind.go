@@ -36,8 +36,6 @@ func (k *Kind) Names(n names.Set) names.Set {
 
 // Keys are those of one lock.
 type Keys struct {
-	// Holder is the key that names the holder, as in the names of the lock.
-	Holder string
 	// All are the keys of the scripts that grant. The last key of a queue has the heartbeats of the waiting sessions.
 	All []string
 	// Channel is the channel that waiters without a queue listen on. If each waiter has a channel of its own, Channel is

@@ -69,7 +69,7 @@ var nativeLock = Exclusive{
 	ReleaseMany:     scripts.LockReleaseMany,
 }
 
-func nativeKeys(n names.Set) Keys { return Keys{Holder: n.Holder, All: n.AppendKeys(nil)} }
+func nativeKeys(n names.Set) Keys { return Keys{All: n.AppendKeys(nil)} }
 
 // Native returns the library's own layout; scripts/README.md describes it.
 func Native() *Layout { return &native }

@@ -50,7 +50,7 @@ type waitState struct {
 const maxKeys = 4
 
 // channel returns the channel of the lock's messages. The channel of the grants is that, followed by the id of the session.
-func (q *Queue) channel() string { return q.registry.Channel(*q.keys) }
+func (q *Queue) channel() string { return q.registry.session.GrantsChannel(*q.keys) }
 
 // initWaitLocked makes sure that the queue has a waitState.
 func (q *Queue) initWaitLocked() {

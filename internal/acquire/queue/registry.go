@@ -90,9 +90,6 @@ func New(s *session.Session, protocol Protocol) *Registry {
 	return registry
 }
 
-// Channel returns the channel of the messages about the lock n.
-func (r *Registry) Channel(n names.Set) string { return r.session.GrantsChannel(n) }
-
 // Begin returns the queue with these keys, which must not change. It counts the caller, or the hold that it will have, as a
 // user of the queue and in the session. It returns why the session accepts no caller.
 func (r *Registry) Begin(keys *names.Set) (*Queue, error) {

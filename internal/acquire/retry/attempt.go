@@ -79,14 +79,14 @@ func (a *attempt) try(ctx context.Context) (heldFor time.Duration, err error) {
 
 // send runs a script that may give a the lock. It returns what try returns.
 func (a *attempt) send(ctx context.Context, script *scripts.Script, args []string) (heldFor time.Duration, err error) {
-	s, keys := a.lock.registry.session, a.lock.keys
-	if err := s.Handshake(ctx, keys.Holder); err != nil {
+	s := a.lock.registry.session
+	if err := s.Handshake(ctx, a.lock.names.Holder); err != nil {
 		return 0, err
 	}
 	sent := clock.Now()
 	reply, err := s.Runner.Run(ctx, wire.Call{
 		Script: script,
-		Keys:   keys.All,
+		Keys:   a.lock.keys.All,
 		Args:   append([]string{a.holdID, wire.Milliseconds(a.request.Life), a.prepareTry(sent).Text()}, args...),
 	})
 	if err != nil {
@@ -99,7 +99,7 @@ func (a *attempt) send(ctx context.Context, script *scripts.Script, args []strin
 // prepareTry prepares one try, and returns its not-after.
 func (a *attempt) prepareTry(sent clock.Instant) wire.Stamp {
 	registry := a.lock.registry
-	notAfter := registry.session.NotAfter(a.lock.slot, sent, a.request.Life)
+	notAfter := registry.session.NotAfter(a.lock.names.Slot, sent, a.request.Life)
 	registry.mu.Lock()
 	defer registry.mu.Unlock()
 	a.footprint.Send(notAfter)
@@ -131,7 +131,7 @@ func (a *attempt) leftNoHoldLocked() {
 // handleTryReply handles the reply to a try.
 func (a *attempt) handleTryReply(reply wire.Reply, sent clock.Instant) (heldFor time.Duration, err error) {
 	registry, now := a.lock.registry, clock.Now()
-	slot := a.lock.slot
+	slot := a.lock.names.Slot
 	switch code := reply.Code(); {
 	case code == wire.Done && reply.Stamp(1) != 0:
 		registry.session.Clock.Observe(slot, reply.Stamp(1), now)

@@ -81,7 +81,7 @@ func shared(options ...redisson.Option) *layout.Layout {
 
 // keysOf returns the keys of the lock of the tests.
 func keysOf(n names.Set) layout.Keys {
-	return layout.Keys{Holder: n.Holder, All: []string{n.Holder}, Channel: channel}
+	return layout.Keys{All: []string{n.Holder}, Channel: channel}
 }
 
 // joinAs is join for another kind of lock.

@@ -8,6 +8,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/acquire/queue"
 	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
@@ -18,8 +19,8 @@ const BackOff = 2 * time.Millisecond
 // retriedLock is one lock for which a session tries. The mutex of the LockRegistry guards the fields.
 type retriedLock struct {
 	registry *LockRegistry
-	keys     layout.Keys // assigned once, as is the slot
-	slot     uint16
+	names    names.Set // assigned once, as are the keys
+	keys     layout.Keys
 
 	users      int
 	unfinished int // the number of attempts that are not over, or have no reply to their release yet
@@ -42,7 +43,7 @@ func (l *retriedLock) done() {
 		registry.session.Timers.Schedule(&l.expiry, left)
 		return
 	}
-	delete(registry.mu.locks, l.keys.Holder)
+	delete(registry.mu.locks, l.names.Holder)
 }
 
 // Fire implements timers.Firer.
@@ -50,8 +51,8 @@ func (l *retriedLock) Fire() {
 	registry := l.registry
 	registry.mu.Lock()
 	defer registry.mu.Unlock()
-	if l.users == 0 && registry.mu.locks[l.keys.Holder] == l {
-		delete(registry.mu.locks, l.keys.Holder)
+	if l.users == 0 && registry.mu.locks[l.names.Holder] == l {
+		delete(registry.mu.locks, l.names.Holder)
 	}
 }
 

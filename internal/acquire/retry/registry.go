@@ -54,7 +54,7 @@ func (r *LockRegistry) begin(n *names.Set) (*retriedLock, error) {
 	defer r.mu.Unlock()
 	q := r.mu.locks[n.Holder]
 	if q == nil {
-		q = &retriedLock{registry: r, keys: r.config.Keys(*n), slot: n.Slot}
+		q = &retriedLock{registry: r, names: *n, keys: r.config.Keys(*n)}
 		q.expiry.Init(q)
 		r.mu.locks[n.Holder] = q
 	}
@@ -83,7 +83,7 @@ func (r *LockRegistry) LocalHolds(key string, recheck bool) []session.LocalHold 
 	var holds []session.LocalHold
 	for a := range r.mu.attempts {
 		switch {
-		case key != "" && a.lock.keys.Holder != key:
+		case key != "" && a.lock.names.Holder != key:
 		case a.localHold != nil:
 			holds = append(holds, a.localHold)
 		default:

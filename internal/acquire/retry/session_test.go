@@ -105,7 +105,7 @@ func TestGrantHasTheTokensOfItsLayout(t *testing.T) {
 	fenced := retry.New(u.session, retry.Config{
 		Retry: shared(redisson.Fenced).Lock.Retry, Layout: shared(redisson.Fenced),
 		Keys: func(names.Set) layout.Keys {
-			return layout.Keys{Holder: "a", All: []string{"a", "counter"}, Channel: channel}
+			return layout.Keys{All: []string{"a", "counter"}, Channel: channel}
 		},
 	})
 	f.server.MustDo(t, "SET", "counter", "41")

@@ -134,7 +134,7 @@ func (t *retriedTicket) try(ctx context.Context) (done bool, err error) {
 		t.setWait(d.WaitIfSubscribed(t.target()))
 	}
 	heldFor, err := t.attempt.try(ctx)
-	key, outages := t.lock.keys.Holder, &t.lock.registry.session.Outages
+	key, outages := t.lock.names.Holder, &t.lock.registry.session.Outages
 	switch {
 	case err == nil:
 		outages.InTime(key)
@@ -174,7 +174,7 @@ func (t *retriedTicket) setWait(w *dispatch.Wait) {
 func (t *retriedTicket) target() dispatch.Target {
 	kind, keys := t.lock.registry.config, t.lock.keys
 	target := dispatch.Target{
-		Channel: keys.Channel, Key: keys.Holder, Poll: kind.Poll, WaiterID: kind.Layout.WaiterID, ChannelTypes: session.ChannelTypesOf(kind.Layout), Silent: kind.Silent,
+		Channel: keys.Channel, Key: t.lock.names.Holder, Poll: kind.Poll, WaiterID: kind.Layout.WaiterID, ChannelTypes: session.ChannelTypesOf(kind.Layout), Silent: kind.Silent,
 	}
 	if t.request.Concurrent {
 		target.Poll = kind.PollShared
