@@ -144,13 +144,13 @@ func (l *List) Snapshot(ctx context.Context) Snapshot {
 	return l.snapshotLocked()
 }
 
-// Expire lets the next Snapshot wait for entries that are read after this moment, as after Break.
+// Expire lets the next Snapshot wait for entries that are read after this moment, as after Break: also for a Run that begins after it.
 func (l *List) Expire() {
 	if l == nil || l.wake == nil {
 		return
 	}
 	l.mu.Lock()
-	l.mu.expiredAt = time.Now()
+	l.mu.expiredAt, l.mu.ended = time.Now(), false
 	l.mu.Unlock()
 	l.wakeRun()
 }

@@ -17,16 +17,17 @@ import (
 // keptFor is how long a list is kept up to date after a request.
 const keptFor = 30 * time.Second
 
-// sharedList is the list of the handlers of a session for a prefix. Its goroutine runs while it is asked; the session ends it.
+// sharedList is the list of the handlers of a session with one Prefix and Every. It runs while it is asked, and the session ends it.
 type sharedList struct {
-	list *inspect.List
+	list    *inspect.List
+	running sync.WaitGroup // the goroutines of the run
 
 	mu struct {
 		sync.Mutex
-		refused error         // the reason why it runs no more: the session is closed
+		refused error         // the reason why no run begins: the session is closed
 		askedAt time.Time     // the time of the last request
 		cancel  func()        // ends the run; nil if none is under way
-		ended   chan struct{} // closed when the last run has ended; nil before the first
+		ended   chan struct{} // closed when the last run of the list has ended; nil before the first
 	}
 }
 
@@ -62,20 +63,21 @@ func (l *sharedList) keep() error {
 	return nil
 }
 
-// runLocked begins a run behind the last one: a list is run by one goroutine at a time.
+// runLocked begins a run. The last one was cancelled, and it ends soon: a list is run by one goroutine at a time.
 func (l *sharedList) runLocked() {
+	if l.mu.ended != nil {
+		<-l.mu.ended
+	}
+	l.list.Expire() // the snapshots wait for the new run
 	ctx, cancel := context.WithCancel(context.Background())
-	before, ended := l.mu.ended, make(chan struct{})
+	ended := make(chan struct{})
 	l.mu.cancel, l.mu.ended = cancel, ended
-	go l.awaitIdle(ctx)
-	go func() { // ends at stop, which awaitIdle calls, or Refuse
+	l.running.Go(func() { l.awaitIdle(ctx) })
+	l.running.Go(func() { // ends at stopLocked, which awaitIdle and Refuse call
 		defer close(ended)
-		if before != nil {
-			<-before
-		}
 		_ = l.list.Run(ctx) // Snapshot has the error
 		cancel()            // it may have ended by itself: awaitIdle ends, too
-	}()
+	})
 }
 
 // awaitIdle ends the run keptFor after the last request.
@@ -106,12 +108,5 @@ func (l *sharedList) Refuse(err error) {
 	l.stopLocked()
 }
 
-// Close implements session.KindRegistry.
-func (l *sharedList) Close() {
-	l.mu.Lock()
-	ended := l.mu.ended
-	l.mu.Unlock()
-	if ended != nil {
-		<-ended
-	}
-}
+// Close implements session.KindRegistry. No run begins after Refuse.
+func (l *sharedList) Close() { l.running.Wait() }

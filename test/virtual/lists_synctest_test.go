@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/alicebob/miniredis/v2/server"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/inspect"
+	"github.com/signalbox-go/signalbox/inspect/inspecthttp"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
@@ -340,4 +342,31 @@ func listOf(f *fixture, s *signalbox.Session) (entries []inspect.Entry, failures
 		entries = append(entries, e)
 	}
 	return entries, failures
+}
+
+// The list behind pages is kept up to date for 30 s after the last request. A later request begins again, and Close of the session ends it.
+func TestPagesReadForAWhileAfterARequest(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(f *fixture) {
+		s := f.user().Session
+		pages, resting := inspecthttp.New(s, inspecthttp.Options{}), goroutines()
+		ask := func() { require.NoError(f, pages.Snapshot(f.Context()).Err) }
+		isRead := func() bool {
+			synctest.Wait()
+			return goroutines() > resting
+		}
+		for range 2 {
+			for range 2 {
+				ask()
+				time.Sleep(29 * time.Second)
+				require.True(f, isRead())
+			}
+			time.Sleep(2 * time.Second)
+			require.False(f, isRead())
+		}
+		ask()
+		require.NoError(f, s.Close(f.Context()))
+		require.False(f, isRead())
+		require.ErrorIs(f, pages.Snapshot(f.Context()).Err, signalbox.ErrClosed)
+	})
 }
