@@ -326,7 +326,7 @@ func TestRedlock_EmptiedServer_GrantsNothingForOneLease(t *testing.T) {
 				r.ahead[2] = c.ahead
 				r.makeReady()
 				fixed := signalbox.WithFixedLease(8 * time.Second)
-				sessions, _ := r.process(signalbox.WithPolling()) // it does not learn that its hold is no quorum's any more
+				sessions, _ := r.process(signalbox.WithPolling()) // it does not learn that its hold has lost its quorum
 				r.foreign(0, "1", time.Minute)                    // so the hold is a bare quorum
 				lease := r.mustLock(redlock.New(sessions, "a", fixed))
 				synctest.Wait() // until the first server has seen its request too
@@ -510,6 +510,22 @@ func TestRedlock_CloseOfAnySession_EndsTheLock(t *testing.T) {
 			require.Zero(t, r.holds())
 		})
 	}
+}
+
+// P9: a server that keeps no token is no hindrance if another one grants later than the quorum: the token is sent to that one when it has
+// granted.
+func TestATokenFollowsTheGrantOfASlowServer(t *testing.T) {
+	t.Parallel()
+	readyBubble(t, 3, func(r *redlockServers) {
+		mu, wires := r.lock(redlock.Fenced())
+		_, err := r.servers[0].redis.RPush(locktest.Keys("a").Fence(), "x")
+		require.NoError(r, err)
+		wires[2].latency.Store(int64(20 * time.Millisecond))
+		lease, err := mu.TryLock(r.Context())
+		require.NoError(r, err)
+		require.NoError(r, lease.Unlock())
+		time.Sleep(time.Second)
+	})
 }
 
 // P9, P10: a key of a quorum that another program uses ends a call at once, with the server's words, if it is at a majority of the
