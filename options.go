@@ -49,17 +49,21 @@ func WithOnClose(f func()) SessionOption {
 	}
 }
 
-// WithLazyConnect lets Dial and DialWith return at once, so that a service starts while its server is away. Only what can be known without
-// a server is their error: the URL, the options, the files, a context that has ended. The session connects in the background, and then
-// only while a call waits: after pauses that grow from 10 ms to a second. Calls behave as in an outage that begins with the session.
-// Lock and the like wait within their contexts; TryLock, Holder and other calls without a second try join the attempt to connect that
-// is under way, for dial_timeout and write_timeout at most, or return why the last one failed.
+// WithLazyConnect lets Dial and DialWith return at once, so that a service starts while its server is away. They return an error only for
+// the URL, the options, the files, or a context that has ended.
 //
-// What only a reply can show ends each call that waits: ErrDenied, ErrOldServer, ErrUnsupported, or ErrBadOption for a database that does
-// not exist and for sentinels that are none, or are not named as such. The next call asks anew. Anything else is waited for, and logged
-// after 5 s with what to do: names that do not resolve, a TLS port that is not ready, the words of a proxy, a server that loads its data,
-// a replica. Whether the server is a cluster is not known before the first connection: Check returns nil for what is wrong in a cluster
-// alone, and the first call returns it. See Session.Ping for a readiness probe.
+// The session begins to connect in the background. Further attempts follow only while a call waits, after pauses that grow from 10 ms to a
+// second. Calls behave as in an outage that begins with the session. Lock, and every other call that repeats its request, waits within
+// its context. TryLock, Holder and other calls that ask once join the attempt that is under way, for dial_timeout and write_timeout at
+// most. If there is none, they return the error of the last one.
+//
+// Some errors show only in a reply of the server: ErrDenied, ErrOldServer, ErrUnsupported, and ErrBadOption for a database that does not
+// exist, for a server that is no sentinel, and for a sentinel without master_set. Each ends the calls that wait, and the next call tries
+// again. The session waits for everything else, and logs after 5 s what to do: names that do not resolve, a TLS port that is not ready,
+// a proxy that replies, a server that loads its data, a replica.
+//
+// Before the first connection the session does not know whether the server is a cluster. Check then returns nil for a name that a cluster
+// refuses, and the first call returns the error. Session.Ping is for a readiness probe.
 //
 // In NewSession, whose client exists already, the option is ErrBadOption.
 func WithLazyConnect() SessionOption {

@@ -220,7 +220,7 @@ func TestServerThatRestartedGrantsNothing(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, 3, 1)
 			w.servers[1].MustDo(t, "SET", locktest.Key(w.name), foreign(), "PX", 60_000) // so the hold is a bare quorum
-			// One that listens on no channel, and asks for nothing: it does not learn that its hold is no quorum's any more.
+			// It listens on no channel and sends no renewals, so it does not learn that its hold has lost its quorum.
 			long := signalbox.WithFixedLease(time.Hour)
 			lease := locktest.Must(t, redlock.New(w.sessions(signalbox.WithPolling()), w.name, long).Lock)
 			require.Equal(t, 3, w.holds())

@@ -11,8 +11,8 @@ import (
 // most is of how many servers every course of a vote is tried.
 const most = 11
 
-// P1: a vote is carried by more than half of the servers, and failed if they cannot be had any more. A verdict never changes, is
-// reported once, and exists when all servers have replied: in every order of the replies.
+// P1: more than half of the servers carry a vote, and it has failed if so many can no longer say yes. In every order of the replies
+// the verdict never changes, is reported once, and exists when all servers have replied.
 func TestAVerdictIsFinal(t *testing.T) {
 	t.Parallel()
 	for n := 1; n <= most; n++ {

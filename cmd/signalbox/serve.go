@@ -20,8 +20,8 @@ import (
 )
 
 const serveHelp = `Serve a page with the names in use that begin with PREFIX at /, and metrics for Prometheus at
-/metrics. The pages need no JavaScript and are read anew by themselves. A request that accepts application/json
-gets JSON. All requests share one list, which is kept up to date for 30 s after each. Its holders and waiters are at
+/metrics. The pages need no JavaScript, and reload themselves. A request that accepts application/json gets JSON. All
+requests share one list, which is kept up to date for 30 s after each. Its holders and waiters are at
 most --every old. It takes at most a tenth of the server's time: a name that is new appears within about 10 s for each
 million keys that the server has. signalbox_list_age_seconds says how late.
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package inspecthttp serves as pages and as JSON what package inspect lists: who holds, who waits, for how long, and which session
-// may wait for which.
+// Package inspecthttp is an http.Handler that shows the lists of package inspect, as pages and as JSON: the holders and waiters of each
+// name, and which sessions may wait for each other.
 //
 //	pages := inspecthttp.New(session, inspecthttp.Options{})
 //	mux.Handle("/locks/", requireOperator(http.StripPrefix("/locks", pages)))
@@ -15,19 +15,20 @@
 //	/sessions   which session may wait for which, as a tree
 //	/break      ?key=&kind= : a form that ends the holds of a name by force, if Options.AllowBreak is set
 //
-// A request that accepts application/json before text/html gets the same as JSON. The pages work without JavaScript; with it they are
-// read anew where they are, and otherwise they reload, but not while somebody writes in a form.
+// A request that accepts application/json before text/html gets the same as JSON. With JavaScript a page is read again in place, but not
+// while the reader writes in a form. Without JavaScript it reloads itself.
 //
 // # Cost
 //
-// All requests to the handlers of a session share a list for each prefix, which inspect.List keeps up to date: at most a tenth of
-// the server's time, whatever the number of readers. It sends nothing 30 s after the last request, and ends with the session.
-// At most 32 pages are written at once; further requests wait for 5 s and get status 503.
+// The handlers of a session with the same Prefix and Every share one inspect.List. It takes at most a tenth of the server's time, for
+// any number of readers. It sends nothing 30 s after the last request, and ends with the session. The page of a name also asks the
+// server for that name. At most 32 pages are written at once. A further request waits for 5 s and then gets status 503.
 //
 // # Not promised
 //
-// One moment: holders and waiters are at most Options.Every old, and were not read at once. A tree shows who may wait for whom: a
-// session is a process, and its goroutines hold and wait apart. So a cycle of sessions is not always a deadlock.
+// One moment: holders and waiters are at most Options.Every old, and were not read at once. The tree shows which sessions may wait for
+// each other. A session is a process, and one goroutine of it may hold while another one waits. So a cycle of sessions is not always a
+// deadlock.
 package inspecthttp
 
 import (
@@ -53,16 +54,17 @@ import (
 type Options struct {
 	// Prefix is what the names begin with that are shown.
 	Prefix string
-	// Every is how old holders and waiters may be, and how often a page is read anew. 0 is 5 s; less than 100 ms is an error of
-	// each page.
+	// Every is how old holders and waiters may be, and how often a page is read again. 0 means 5 s. With less than 100 ms each page
+	// shows an error.
 	Every time.Duration
-	// AllowBreak is asked before the holds of a name are ended by force: with the request, and with the holds that the form had.
-	// It returns nil, or an error whose text is shown. If it is nil there are no forms. It may be called by several goroutines.
+	// AllowBreak is called before the holds of a name are ended by force, with the request and with the holds that the form had.
+	// If it returns an error, nothing is ended, and the page shows its text. If AllowBreak is nil, there are no forms. Several
+	// goroutines may call it at once.
 	AllowBreak func(r *http.Request, seen inspect.Entry) error
 	// AskToken adds a field with the name token to the form. AllowBreak has it as r.PostFormValue("token").
 	AskToken bool
-	// FormKey signs the forms, so that nothing is broken but what a page has shown. It is a random key if it is empty: processes
-	// that serve under one address need one in common. A form is valid for ten minutes.
+	// FormKey signs the forms, so that a request breaks only what a page has shown. A form is valid for ten minutes. If FormKey is
+	// empty, the Handler makes a random one. Processes that serve one address need the same key.
 	FormKey []byte
 }
 

@@ -1,4 +1,4 @@
-// Reads the page anew, unless somebody writes in a form, has selected text, or looks at another page.
+// Reads the page again, unless the reader writes in a form, has selected text, or has hidden the page.
 const seconds = Number(document.currentScript.dataset.seconds);
 
 function isIdle() {

@@ -77,7 +77,7 @@ func treesOf(entries []inspect.Entry) (trees []*waitTree, incomplete bool) {
 	sorted := slices.SortedFunc(maps.Keys(waits), byLabel)
 	g := grower{waits: waits, grown: make(map[string]bool)}
 	trees = []*waitTree{}
-	for _, first := range []bool{true, false} { // sessions of a cycle that nobody outside waits for have no root
+	for _, first := range []bool{true, false} { // a cycle has no root if its sessions wait for each other alone
 		for _, s := range sorted {
 			if first && waiting[s] || g.grown[s] {
 				continue
@@ -101,7 +101,7 @@ type grower struct {
 	cut   bool // something is missing
 }
 
-// grow adds to a root who waits for it. It keeps what is left to do in a list: a chain of waits may be long.
+// grow adds to a root the sessions that wait for it. A chain of waits may be long, so it does not call itself.
 func (g *grower) grow(root *waitTree) {
 	for left := []*waitTree{root}; len(left) > 0; {
 		t := left[len(left)-1]

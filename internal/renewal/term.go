@@ -56,7 +56,7 @@ func (e End) Why() error {
 	return errs.ErrLostLate
 }
 
-// Config says how a term keeps its hold. It is not written any more once a term has it: terms that are alike share one.
+// Config says how a term keeps its hold. It is not written after a term has it, since terms that are alike share one.
 type Config struct {
 	Keeper *Keeper
 	// Script renews holds of this kind: nil is holder/renew. It has the arguments and replies of holder/renew, and may reply

@@ -73,15 +73,17 @@ func (s *Session) join(ctx context.Context, name string, call func() error) erro
 
 // Ping asks the server for its time, whether that is known or not.
 func (s *Session) Ping(ctx context.Context) error {
-	switch {
-	case ctx == nil:
+	if ctx == nil {
 		return fmt.Errorf("%w: the context is nil", errs.ErrBadOption)
-	case s.Ready() != nil:
-		return s.Ready()
+	}
+	err := s.Ready()
+	switch {
+	case err != nil:
+		return err
 	case ctx.Err() != nil:
 		return errs.Ended(ctx)
 	}
-	err := s.join(ctx, "ping", func() error { return s.Greet(s.handshakes.ctx, s.Runner) })
+	err = s.join(ctx, "ping", func() error { return s.Greet(s.handshakes.ctx, s.Runner) })
 	if err != nil && ctx.Err() != nil {
 		return errs.Ended(ctx)
 	}

@@ -67,8 +67,8 @@ func (l *LastReply) Record(ctx context.Context, err error) error {
 	return nil
 }
 
-// AwaitConnection waits until r, which has none yet, has its first connection. It records why there is none, and returns the error with which the waiter
-// has to give up, or nil.
+// AwaitConnection waits until r has its first connection. It records why an attempt to connect fails. It returns nil, or the error with
+// which the waiter has to give up.
 func (l *LastReply) AwaitConnection(ctx context.Context, r *Runner) error {
 	err := r.late.await(ctx, func(failure error) { l.record(false, failure) })
 	if err != nil && ctx.Err() != nil {

@@ -88,8 +88,8 @@ end
 
 -- The epoch: since when the server has its data, when its life was last compared, and the life. The
 -- life is what the server calls itself between two starts, and which server's data it took over with,
--- and dear to ask for. Between two reads 2
--- ms apart no server ends, starts and loads data that have the first of them.
+-- and costs much to read. Between two reads 2 ms apart no server ends, starts and loads data that have
+-- the first of them.
 if recorded and (string.sub(recorded, 1, 4) ~= 'sb1e' or #recorded < EPOCH_CHECKED_END) then
   return {-2, '?'}
 end

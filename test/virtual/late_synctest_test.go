@@ -245,7 +245,7 @@ func TestFirstConnection_AnythingElseIsWaitedForAndLogged(t *testing.T) {
 	}
 }
 
-// The log tells again what to do if the reason changes: a server that was away loads its data next.
+// The log says again what to do if the reason changes: a server that was away then loads its data.
 func TestFirstConnection_AnotherReasonIsLogged(t *testing.T) {
 	t.Parallel()
 	bubbleOfLate(t, func(l *lateFixture) {
@@ -356,7 +356,7 @@ func TestFirstConnection_WaitersAreLimited(t *testing.T) {
 	})
 }
 
-// What can be known without a server is an error at once. What needs one is none yet.
+// Dial returns at once the errors that need no server, and no others.
 func TestFirstConnection_WhatNeedsNoServerIsChecked(t *testing.T) {
 	t.Parallel()
 	bubbleOfLate(t, func(l *lateFixture) {

@@ -266,7 +266,7 @@ func TestMultilock_WaitForTheLast_KeepsOrRenewsTheFirst(t *testing.T) {
 	}
 }
 
-// tardyMember is a member that, the first time, is acquired only when it is not waited for any more.
+// tardyMember is a member that, the first time, is acquired only after the caller has stopped waiting.
 type tardyMember struct {
 	multilock.Member
 
