@@ -67,8 +67,8 @@ func (l *sharedList) keep() error {
 func (l *sharedList) runLocked() {
 	if l.mu.ended != nil {
 		<-l.mu.ended
+		l.list.Expire() // snapshots wait for the new run
 	}
-	l.list.Expire() // the snapshots wait for the new run
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	l.mu.cancel, l.mu.ended = cancel, ended
