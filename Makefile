@@ -171,7 +171,7 @@ bench-code: redis $(BIN)/benchstat ## the benchmarks beside the code
 
 .PHONY: bench-wheel
 bench-wheel: $(BIN)/benchstat ## the timing wheel and its rivals; needs no server
-	($(call measure,.,./internal/timers/wheel) && $(call measure,bench,./wheel/...)) | tee $(BIN)/bench-wheel.txt
+	($(call measure,.,./internal/timers) && $(call measure,bench,./wheel/...)) | tee $(BIN)/bench-wheel.txt
 	$(call compare,$(BIN)/bench-wheel.txt)
 
 .PHONY: soak

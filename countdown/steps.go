@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/acquire"
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -83,7 +83,7 @@ func (r *startRequest) send(ctx context.Context) (wire.Reply, error) {
 	if err := s.Handshake(ctx, l.keys.latch); err != nil {
 		return wire.Reply{}, err
 	}
-	r.notAfter = s.NotAfter(l.keys.slot, clock.Now(), session.MaxPatience)
+	r.notAfter = s.NotAfter(l.keys.slot, timers.Now(), session.MaxPatience)
 	args := []string{r.nonce, fmt.Sprintf("%08d", r.n), fmt.Sprintf("%010d", l.keep.Milliseconds()), r.notAfter.Text()}
 	args = append(args, l.registry.scripts.StartArgs(r.first, s.PublishCommandsIn(l.base.Layout), l.keys.ended)...)
 	reply, err := s.Runner.Run(ctx, wire.Call{Script: l.registry.scripts.Start, Keys: []string{l.keys.latch}, Args: args})
@@ -95,11 +95,11 @@ func (r *startRequest) send(ctx context.Context) (wire.Reply, error) {
 	}
 	switch reply.Code() {
 	case wire.Done:
-		s.Clock.Observe(l.keys.slot, reply.Stamp(2), clock.Now())
+		s.Clock.Observe(l.keys.slot, reply.Stamp(2), timers.Now())
 	case wire.NotDone:
-		s.Clock.Observe(l.keys.slot, reply.Stamp(1), clock.Now())
+		s.Clock.Observe(l.keys.slot, reply.Stamp(1), timers.Now())
 	case wire.Late:
-		s.Clock.Observe(l.keys.slot, reply.Stamp(1), clock.Now())
+		s.Clock.Observe(l.keys.slot, reply.Stamp(1), timers.Now())
 		err = errLate
 	default: // it contains no time
 	}

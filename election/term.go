@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/layout"
@@ -132,7 +131,7 @@ func (e *Election) begin(lease signalbox.Lease) *term {
 		hold.Lease(lease).Hasten(set.Lease) // it may be as short as what was left of a heartbeat's life
 	}
 	e.registry.addTerm(t)
-	t.mu.value, t.mu.number, t.mu.due = e.value, 1, clock.Mono()
+	t.mu.value, t.mu.number, t.mu.due = e.value, 1, timers.Mono()
 	t.Fire() // no other goroutine knows t yet, so this Fire is alone
 	return t
 }
@@ -188,7 +187,7 @@ func (t *term) Fire() {
 	if t.err() != nil {
 		return
 	}
-	now := clock.Mono()
+	now := timers.Mono()
 	t.mu.Lock()
 	isDue := t.mu.due <= now
 	if isDue {

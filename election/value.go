@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -152,7 +152,7 @@ func (r *electionRegistry) writeAll(terms []*term) {
 
 // writeAgain schedules a write after one that failed.
 func (t *term) writeAgain() {
-	now := clock.Mono()
+	now := timers.Mono()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.mu.due = now + writePause

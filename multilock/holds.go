@@ -10,11 +10,11 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/acquire"
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // memberHolds has the leases of the members that one call acquired, from the first acquire to the last release. It is the
@@ -89,7 +89,7 @@ func (h *memberHolds) begin() (hold.Lease, error) {
 }
 
 // OnRelease implements hold.Owner: the lease was unlocked.
-func (h *memberHolds) OnRelease(now clock.Instant) error {
+func (h *memberHolds) OnRelease(now timers.Instant) error {
 	if err := h.Term.Stop(now); err != nil {
 		return err // a member was lost in the same instant; OnLost releases the others
 	}
@@ -163,7 +163,7 @@ func (h *memberHolds) releaseLeases() error {
 		switch {
 		case owner == nil:
 		case !together || releaser.BatchKey() == session.BatchKey{}:
-			steps = append(steps, func() { results[i] = owner.OnRelease(clock.Now()) })
+			steps = append(steps, func() { results[i] = owner.OnRelease(timers.Now()) })
 		default:
 			batch := batches[releaser.BatchKey()]
 			if batch == nil {
@@ -202,7 +202,7 @@ func (b *releaseBatch) add(index int, owner session.ManyReleaser) {
 }
 
 func (b *releaseBatch) release() {
-	for i, err := range b.holds[0].ReleaseMany(clock.Now(), b.holds[1:]) {
+	for i, err := range b.holds[0].ReleaseMany(timers.Now(), b.holds[1:]) {
 		b.results[b.indexes[i]] = err
 	}
 }

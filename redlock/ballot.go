@@ -9,10 +9,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -83,9 +83,9 @@ type serverState struct {
 type ballot struct {
 	lock         *Lock
 	attempt      string
-	holderValues []string      // by server: the hold there, and what follows it in the holder key
-	wantsMessage bool          // a waiter wants a message when the lock is released
-	sent         clock.Instant // an instant before anything was sent
+	holderValues []string       // by server: the hold there, and what follows it in the holder key
+	wantsMessage bool           // a waiter wants a message when the lock is released
+	sent         timers.Instant // an instant before anything was sent
 	// rechecks is how often the holds of the group had been rechecked before sent.
 	rechecks uint64
 	decided  chan struct{} // closed when a quorum granted, or no quorum can any more
@@ -108,7 +108,7 @@ const noWaiterID = "----------------------"
 // startBallot begins an attempt. The caller is counted in at every session.
 func (l *Lock) startBallot(wantsMessage bool) *ballot {
 	b := &ballot{lock: l, attempt: l.base.Session.NewAttempt(), wantsMessage: wantsMessage, decided: make(chan struct{})}
-	b.rechecks, b.sent = l.group.holds.recheckCount(), clock.Now()
+	b.rechecks, b.sent = l.group.holds.recheckCount(), timers.Now()
 	b.mu.tally.n, b.mu.floor = len(l.members), noFloor
 	b.mu.servers, b.holderValues = make([]serverState, len(l.members)), make([]string, len(l.members))
 	for i, m := range l.members {
@@ -173,7 +173,7 @@ var errLate = errors.New("the server took longer than the lease lasts")
 
 func (b *ballot) tryOnce(ctx context.Context, i int, m *session.Session) vote {
 	l := b.lock
-	notAfter := m.NotAfter(0, clock.Now(), l.base.Terms.First())
+	notAfter := m.NotAfter(0, timers.Now(), l.base.Terms.First())
 	lost := session.Footprint{Unknown: true, NotAfter: notAfter} // if there is no reply
 	waiterID := ""
 	if b.wantsMessage {
@@ -197,7 +197,7 @@ func (b *ballot) tryOnce(ctx context.Context, i int, m *session.Session) vote {
 		v.footprint = lost // the reply cannot be read
 	}
 	if now != 0 {
-		m.Clock.Observe(0, now, clock.Now())
+		m.Clock.Observe(0, now, timers.Now())
 	}
 	return v
 }
@@ -270,7 +270,7 @@ func (b *ballot) awaitOutcome(ctx context.Context) (wire.Stamp, error) {
 		token, err = b.fence(ctx, token)
 	}
 	// Checked now that the last needed reply is in, also if this goroutine slept meanwhile.
-	if err == nil && clock.Deadline(b.sent, b.lock.base.Terms.First()).Reached(clock.Now()) {
+	if err == nil && timers.Deadline(b.sent, b.lock.base.Terms.First()).Reached(timers.Now()) {
 		err = errLate
 	}
 	if err != nil {

@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/acquire/local"
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -27,7 +27,7 @@ type quorumHold struct {
 }
 
 // OnRelease implements hold.Owner: the last lease was unlocked.
-func (h *quorumHold) OnRelease(now clock.Instant) error {
+func (h *quorumHold) OnRelease(now timers.Instant) error {
 	if err := h.Term.Stop(now); err != nil {
 		return err // it was lost before it could be released; OnLost does the rest
 	}
@@ -82,7 +82,7 @@ func (h *quorumHold) release(left time.Duration) error {
 		}
 	}
 	// A renewal may have been executed as late as now.
-	return l.base.Unconfirmed(clock.Now().Add(h.Term.Config().Life), errs.Join(failures...))
+	return l.base.Unconfirmed(timers.Now().Add(h.Term.Config().Life), errs.Join(failures...))
 }
 
 // releaseAt releases the hold on one server. A server that was silent until now is asked as well, behind the acquire; see

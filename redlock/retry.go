@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/acquire/local"
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -38,7 +38,7 @@ type retryTicket struct {
 	lock      *Lock
 	waits     []*dispatch.Wait // by member; nil until the first wait
 	lastVotes summary          // the summary of the last ballot
-	sent      clock.Instant    // when the last vote began
+	sent      timers.Instant   // when the last vote began
 	losses    int              // the number of votes in a row without a known winner
 	previous  string           // the previous attempt, which a server may still have for a moment
 	isHeld    atomic.Bool      // others had the lock, at some server, at the last vote
@@ -147,7 +147,7 @@ func (t *retryTicket) awaitNextVote(ctx context.Context) error {
 		t.losses = 0
 		return t.awaitMessages(ctx)
 	}
-	window := min(max(clock.Mono()-t.sent.Mono(), firstPause)<<min(t.losses, 10), lastPause)
+	window := min(max(timers.Mono()-t.sent.Mono(), firstPause)<<min(t.losses, 10), lastPause)
 	t.losses++
 	return t.pause(ctx, window/4+rand.N(window), 0)
 }

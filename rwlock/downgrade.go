@@ -9,7 +9,6 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/acquire"
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/renewal"
@@ -84,7 +83,7 @@ func (l *Lock) confirm(call wire.Call, term *renewal.Term) {
 
 // Fire implements timers.Firer.
 func (c *confirmation) Fire() {
-	if c.term.Alive(clock.Now()) == nil {
+	if c.term.Alive(timers.Now()) == nil {
 		c.lock.downgradeLater(c.call, c.term)
 	}
 }
@@ -93,7 +92,7 @@ func (c *confirmation) Fire() {
 // may arrive after the release: then the hold that it names is gone.
 func (l *Lock) downgradeLater(call wire.Call, term *renewal.Term) {
 	l.writer.Session.Undoer.Start(&session.Undo{
-		Call: call, Until: clock.Now().Add(term.Config().Life),
+		Call: call, Until: timers.Now().Add(term.Config().Life),
 		OnReply: func(reply wire.Reply) time.Duration {
 			l.downgraded(reply, term)
 			return 0

@@ -15,8 +15,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -144,8 +144,8 @@ func TestVectorsOfIDsTokensAndDeadlines(t *testing.T) {
 		require.Equal(t, c.Last, (stamp + wire.TokenBlock - 1).LastToken())
 	}
 	for _, c := range v.Deadlines {
-		sent := clock.Now()
-		deadline := clock.Deadline(sent, time.Duration(c.Life)*time.Microsecond)
+		sent := timers.Now()
+		deadline := timers.Deadline(sent, time.Duration(c.Life)*time.Microsecond)
 		require.Equal(t, time.Duration(c.Deadline-c.Sent)*time.Microsecond, deadline.Mono()-sent.Mono())
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"strconv"
 
 	"github.com/signalbox-go/signalbox/internal/acquire"
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -97,7 +97,7 @@ func (s *Semaphore) resize(ctx context.Context, n int) error {
 		Script: s.table.Resize,
 		Keys:   keys.All,
 		Args: []string{
-			strconv.Itoa(n), of.NotAfter(s.single.Names.Slot, clock.Now(), session.MaxPatience).Text(), of.PublishCommandsIn(s.single.Layout), keys.Channel,
+			strconv.Itoa(n), of.NotAfter(s.single.Names.Slot, timers.Now(), session.MaxPatience).Text(), of.PublishCommandsIn(s.single.Layout), keys.Channel,
 			s.single.Floor,
 		},
 	})
@@ -106,7 +106,7 @@ func (s *Semaphore) resize(ctx context.Context, n int) error {
 	}
 	switch reply.Code() {
 	case wire.Late:
-		of.Clock.Observe(s.single.Names.Slot, reply.Stamp(1), clock.Now())
+		of.Clock.Observe(s.single.Names.Slot, reply.Stamp(1), timers.Now())
 		return errLate
 	case wire.Foreign:
 		return session.WrongKind(reply.Text(1))

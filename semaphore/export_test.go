@@ -4,8 +4,8 @@ package semaphore
 
 import (
 	"github.com/signalbox-go/signalbox/internal/acquire/local"
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // Waits reports whether a goroutine of the session waits for one permit, with a ticket or behind another goroutine's.
@@ -13,10 +13,10 @@ func (s *Semaphore) Waits() bool {
 	queues := s.registry.LocalQueues
 	q := queues.Use(s.single.Names.Holder)
 	defer q.Done(s.single.Names.Holder)
-	return q.HandOver(clock.Now(), s.shareKey(1), refusingUnlockedHold{}) == local.Refused
+	return q.HandOver(timers.Now(), s.shareKey(1), refusingUnlockedHold{}) == local.Refused
 }
 
 // refusingGiver is a hold that cannot be handed over.
 type refusingUnlockedHold struct{}
 
-func (refusingUnlockedHold) NextLease(clock.Instant) (hold.Lease, bool) { return hold.Lease{}, false }
+func (refusingUnlockedHold) NextLease(timers.Instant) (hold.Lease, bool) { return hold.Lease{}, false }

@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -62,14 +62,14 @@ func (g *Group) publishing(script *scripts.Script, args ...string) wire.Call {
 
 // notAfter returns until when a call that is sent now may take effect.
 func (g *Group) notAfter() string {
-	return g.base.Session.NotAfter(g.slot, clock.Now(), session.MaxPatience).Text()
+	return g.base.Session.NotAfter(g.slot, timers.Now(), session.MaxPatience).Text()
 }
 
 // observe records the server's time of a reply, and returns the error that its code is.
 func (g *Group) observe(reply *wire.Reply) error {
 	code := reply.Code()
 	if now := reply.Stamp(1); now != 0 && code != wire.Foreign && code != wire.OtherCapacity {
-		g.base.Session.Clock.Observe(g.slot, now, clock.Now())
+		g.base.Session.Clock.Observe(g.slot, now, timers.Now())
 	}
 	switch code {
 	case wire.Late:
@@ -130,7 +130,7 @@ func (g *Group) readJoin(reply *wire.Reply) (joinReply, error) {
 		if reply.Stamp(1) == 0 || reply.Stamp(2) == 0 || reply.Int(3) <= 0 {
 			return joinReply{}, wire.ErrUnreadable
 		}
-		g.base.Session.Clock.Observe(g.slot, reply.Stamp(2), clock.Now())
+		g.base.Session.Clock.Observe(g.slot, reply.Stamp(2), timers.Now())
 		return joinReply{reply.Text(1), time.Duration(reply.Int(3)) * time.Microsecond, int(reply.Int(4)), reply.Int(5) == 1}, nil
 	}
 	if err := g.observe(reply); err != nil {

@@ -6,7 +6,7 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // ChangeKind is what happened to a shard of a member.
@@ -77,7 +77,7 @@ func (m *Member) nextChange() (c Change, changed <-chan struct{}, more bool) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.mu.reader.reads(clock.Now().Mono())
+	m.mu.reader.reads(timers.Now().Mono())
 	for len(m.mu.changes) > 0 {
 		g := m.mu.changes[0]
 		m.mu.changes[0] = nil

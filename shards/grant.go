@@ -7,9 +7,9 @@ import (
 	"errors"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -70,7 +70,7 @@ type released struct {
 
 // releaseLocked makes the poller release a shard at the server.
 func (ms *membership) releaseLocked(name string, stamp wire.Stamp, how release) {
-	ms.releases = append(ms.releases, &released{release: how, tries: tries{due: clock.Now()}, name: name, stamp: stamp})
+	ms.releases = append(ms.releases, &released{release: how, tries: tries{due: timers.Now()}, name: name, stamp: stamp})
 }
 
 // err returns nil while the work may continue, else why not.
@@ -123,7 +123,7 @@ func (m *Member) endLocked(g *grant, how release) {
 	g.reportReleasedLocked()
 	g.state, g.change = over, 0
 	if how.elsewhere > 0 {
-		m.mu.away[g.name] = clock.Now().Add(how.elsewhere)
+		m.mu.away[g.name] = timers.Now().Add(how.elsewhere)
 	}
 	delete(m.mu.grants, g.name)
 	g.membership.owned--

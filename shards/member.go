@@ -9,10 +9,10 @@ import (
 	"sync"
 
 	"github.com/signalbox-go/signalbox/internal/acquire"
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/observe"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -30,20 +30,20 @@ type Member struct {
 
 	mu struct {
 		sync.Mutex
-		cause       error                    // why the member leaves; nil while it stays
-		current     *membership              // the one that joins or lives; nil once the member leaves
-		memberships int                      // how many have a poller
-		grants      map[string]*grant        // every grant that is not over, of all memberships, by the name of the shard
-		changes     []*grant                 // the changes for the reader, in order; those of grants that have no change are skipped
-		reader      reader                   // what is known of the goroutine that reads them
-		changed     chan struct{}            // closed when something changes that a goroutine may wait for, and replaced
-		last        wire.Stamp               // the greatest token of a grant: a later grant has a greater one
-		desired     settings                 // what SetWeight and SetValue have set
-		away        map[string]clock.Instant // the time until which a shard that work gave away is declined, if the server has forgotten it
-		count       int                      // how many shards the set had at the last poll; 0 if it has names
-		lost        []string                 // the names of the shards that the last memberships had when they were lost; see lose
-		failures    [taskCount]error         // why the last call of each task failed; nil after one that had a reply
-		refused     refusal                  // the last settings that the server has called wrong
+		cause       error                     // why the member leaves; nil while it stays
+		current     *membership               // the one that joins or lives; nil once the member leaves
+		memberships int                       // how many have a poller
+		grants      map[string]*grant         // every grant that is not over, of all memberships, by the name of the shard
+		changes     []*grant                  // the changes for the reader, in order; those of grants that have no change are skipped
+		reader      reader                    // what is known of the goroutine that reads them
+		changed     chan struct{}             // closed when something changes that a goroutine may wait for, and replaced
+		last        wire.Stamp                // the greatest token of a grant: a later grant has a greater one
+		desired     settings                  // what SetWeight and SetValue have set
+		away        map[string]timers.Instant // the time until which a shard that work gave away is declined, if the server has forgotten it
+		count       int                       // how many shards the set had at the last poll; 0 if it has names
+		lost        []string                  // the names of the shards that the last memberships had when they were lost; see lose
+		failures    [taskCount]error          // why the last call of each task failed; nil after one that had a reply
+		refused     refusal                   // the last settings that the server has called wrong
 		over        bool
 	}
 }
@@ -74,7 +74,7 @@ type refusal struct {
 func newMember(ctx context.Context, g *Group) *Member {
 	m := &Member{group: g, reports: g.base.Member(context.WithoutCancel(ctx)), joined: make(chan struct{}), done: make(chan struct{})}
 	m.mu.grants = make(map[string]*grant)
-	m.mu.changed, m.mu.away = make(chan struct{}), make(map[string]clock.Instant)
+	m.mu.changed, m.mu.away = make(chan struct{}), make(map[string]timers.Instant)
 	m.mu.desired = settings{number: 1, limit: g.options.Limit, weight: g.options.Weight, value: g.options.Value}
 	return m
 }

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/renewal"
@@ -75,7 +74,7 @@ const (
 )
 
 func newMembership(m *Member, old string) *membership {
-	s := &membership{member: m, old: old, wake: make(chan struct{}, 1), began: clock.Now().Mono()}
+	s := &membership{member: m, old: old, wake: make(chan struct{}, 1), began: timers.Now().Mono()}
 	s.root, s.cancel = context.WithCancelCause(context.Background())
 	s.timer.Init(s)
 	s.poller.seen = noStamp
@@ -91,7 +90,7 @@ func (ms *membership) wakePoller() {
 }
 
 // live begins the lease that a join gave, which was sent at sent. The settings are those that the join has sent.
-func (ms *membership) live(r joinReply, sent clock.Instant, of settings) {
+func (ms *membership) live(r joinReply, sent timers.Instant, of settings) {
 	m, base := ms.member, &ms.member.group.base
 	ms.number = r.number
 	ms.term.Init(ms, &renewal.Config{
@@ -113,7 +112,7 @@ func (ms *membership) live(r joinReply, sent clock.Instant, of settings) {
 	m.wakeLocked()
 	m.mu.Unlock()
 	for t := range ms.poller.tries {
-		ms.poller.tries[t].due = clock.Now()
+		ms.poller.tries[t].due = timers.Now()
 	}
 	base.Session.Timers.Schedule(&ms.timer, ms.left())
 	ms.subscription.Open(base.Session.Dispatch, m.group.news+base.Session.ID(), dispatch.ShardedChannel, (*listener)(ms))
@@ -121,7 +120,7 @@ func (ms *membership) live(r joinReply, sent clock.Instant, of settings) {
 
 // left returns how long the work of the member may continue without a further renewal. A young lease is shorter.
 func (ms *membership) left() time.Duration {
-	left, given := ms.term.Life(clock.Now())
+	left, given := ms.term.Life(timers.Now())
 	return left - given/stepDownParts
 }
 
@@ -169,7 +168,7 @@ func (ms *membership) lose(cause error) {
 		}
 	}
 	lost := namesOf(own)
-	if clock.Now().Mono()-ms.joinedAt < m.group.base.Terms.Lease { // those of the last one may not have come back yet
+	if timers.Now().Mono()-ms.joinedAt < m.group.base.Terms.Lease { // those of the last one may not have come back yet
 		lost = append(lost, m.mu.lost...)
 		slices.Sort(lost)
 	}
@@ -261,7 +260,7 @@ func (ms *membership) take(e newsEntry, count int) {
 		ms.releaseLocked(e.name, e.stamp, release{declined: true})
 		return
 	case m.isAwayLocked(e.name):
-		left := m.mu.away[e.name].Mono() - clock.Now().Mono()
+		left := m.mu.away[e.name].Mono() - timers.Now().Mono()
 		m.mu.last = max(m.mu.last, e.stamp)
 		ms.releaseLocked(e.name, e.stamp, release{declined: true, elsewhere: left})
 		return
@@ -289,13 +288,13 @@ const awaySlack = time.Second
 // by the number of the membership, so it does not after a lost lease or lost data, or by a clock that was set forward.
 func (m *Member) isAwayLocked(name string) bool {
 	until, is := m.mu.away[name]
-	return is && until.Mono()-clock.Now().Mono() > awaySlack
+	return is && until.Mono()-timers.Now().Mono() > awaySlack
 }
 
 // forgetAwayLocked forgets what was given away until now. The shards of another count are others, of the same names.
 func (m *Member) forgetAwayLocked(count int) {
-	now := clock.Now().Mono()
-	maps.DeleteFunc(m.mu.away, func(_ string, until clock.Instant) bool { return count != m.mu.count || until.Mono() <= now })
+	now := timers.Now().Mono()
+	maps.DeleteFunc(m.mu.away, func(_ string, until timers.Instant) bool { return count != m.mu.count || until.Mono() <= now })
 	m.mu.count = count
 }
 
@@ -362,7 +361,7 @@ func (ms *membership) compare(p pollReply, seen string) {
 		for _, g := range own {
 			g.version = ""
 		}
-		lost, ms.poller.seen, ms.poller.tries[pollTask].due = nil, noStamp, clock.Now()
+		lost, ms.poller.seen, ms.poller.tries[pollTask].due = nil, noStamp, timers.Now()
 	}
 	m.mu.Unlock()
 	if len(lost) > 0 {

@@ -9,10 +9,10 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -32,7 +32,7 @@ const (
 type poller struct {
 	seen    string           // the version of the last news
 	tries   [taskCount]tries // the tries of each task
-	replied clock.Instant    // when the last call was sent that had a reply
+	replied timers.Instant   // when the last call was sent that had a reply
 	gone    bool             // the server knows no such member: releases alone may still have an effect
 	names   *syncer          // names that are yet to be set; nil if no name is
 	lostSet string           // what the last poll knew of a set that the server has lost, until it is said again; or ""
@@ -56,13 +56,13 @@ const (
 // tries says when a task is due, or a release. Each has its own: one whose calls fail, or which has much to send, delays no other,
 // because what is due for longest comes first, and a failure makes it due later.
 type tries struct {
-	due   clock.Instant // nothing is sent before
-	fails int           // how many calls in a row failed
+	due   timers.Instant // nothing is sent before
+	fails int            // how many calls in a row failed
 }
 
 // failed makes it due later.
 func (t *tries) failed() {
-	t.due = clock.Now().Add(session.BackOffPause(t.fails))
+	t.due = timers.Now().Add(session.BackOffPause(t.fails))
 	t.fails++
 }
 
@@ -74,7 +74,7 @@ func (ms *membership) run() {
 	}
 	base := &ms.member.group.base
 	for done := ms.member.group.registry.Context().Done(); ; {
-		next, in := ms.nextTask(clock.Now())
+		next, in := ms.nextTask(timers.Now())
 		switch next {
 		case endTask:
 			return
@@ -99,7 +99,7 @@ func (ms *membership) end() {
 	ms.subscription.Close()
 	base.Session.Timers.Cancel(&ms.timer)
 	if ms.number != "" {
-		_ = ms.term.Stop(clock.Now())
+		_ = ms.term.Stop(timers.Now())
 	}
 	m.mu.Lock()
 	ms.state = retiring
@@ -144,8 +144,8 @@ func (ms *membership) join() bool {
 // joinAttempt is a join that is sent until a reply.
 type joinAttempt struct {
 	id      string
-	sent    clock.Instant // when it was sent first
-	desired settings      // what it has sent
+	sent    timers.Instant // when it was sent first
+	desired settings       // what it has sent
 }
 
 // tryJoin sends the join once.
@@ -156,7 +156,7 @@ func (ms *membership) tryJoin(a *joinAttempt, desired settings) error {
 	if err := g.base.Session.Handshake(ctx, g.keys[0]); err != nil {
 		return errs.OfCall(ctx, err)
 	}
-	now, old := clock.Now(), ms.old
+	now, old := timers.Now(), ms.old
 	if old != "" {
 		ms.member.mu.Lock()
 		old += ms.member.mu.last.Text()
@@ -182,7 +182,7 @@ func (ms *membership) tryJoin(a *joinAttempt, desired settings) error {
 }
 
 // nextTask returns what to do at now, or for how long to sleep.
-func (ms *membership) nextTask(now clock.Instant) (next task, in time.Duration) {
+func (ms *membership) nextTask(now timers.Instant) (next task, in time.Duration) {
 	p, m := &ms.poller, ms.member
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -204,7 +204,7 @@ func (ms *membership) nextTask(now clock.Instant) (next task, in time.Duration) 
 		syncTask:     !p.gone && ms.state == active && (p.names != nil || p.lostSet != ""),
 	}
 	next, in = sleepTask, time.Minute // until work has stopped
-	earlier := func(t task, due clock.Instant) {
+	earlier := func(t task, due timers.Instant) {
 		if wait := due.Mono() - now.Mono(); wait < in {
 			next, in = t, wait
 		}
@@ -251,7 +251,7 @@ func isWrong(err error) bool {
 
 // do sends the calls of a task.
 func (ms *membership) do(t task) error {
-	sent := clock.Now()
+	sent := timers.Now()
 	var err error
 	switch t {
 	case releaseTask:
@@ -295,12 +295,12 @@ func (ms *membership) goneNow() bool {
 // pollSoon brings the next poll forward if the server has more for it.
 func (ms *membership) pollSoon(more int64) {
 	if more == 1 {
-		ms.poller.tries[pollTask].due = clock.Now()
+		ms.poller.tries[pollTask].due = timers.Now()
 	}
 }
 
 // poll sends a heartbeat, and handles the news.
-func (ms *membership) poll(sent clock.Instant) error {
+func (ms *membership) poll(sent timers.Instant) error {
 	g := ms.member.group
 	reply, gone, err := ms.send(g.publishing(scripts.ShardsPoll, ms.number, ms.poller.seen))
 	if err != nil || gone {
@@ -316,7 +316,7 @@ func (ms *membership) poll(sent clock.Instant) error {
 	ms.reportSlow()
 	due := sent.Add(dispatch.JitteredInterval(ms.subscription.PollInterval(), 1))
 	if p.more {
-		due = clock.Now()
+		due = timers.Now()
 	}
 	ms.poller.tries[pollTask].due = due
 	seen := ms.poller.seen
@@ -331,7 +331,7 @@ func (ms *membership) poll(sent clock.Instant) error {
 func (ms *membership) sendReleases() error {
 	g, m := ms.member.group, ms.member
 	m.mu.Lock()
-	parts := ms.dueLocked(clock.Now())
+	parts := ms.dueLocked(timers.Now())
 	m.mu.Unlock()
 	calls := make([]wire.Call, 0, len(parts))
 	for _, part := range parts {
@@ -377,13 +377,13 @@ func (ms *membership) sendReleases() error {
 	})
 	m.wakeLocked()
 	m.mu.Unlock()
-	ms.poller.tries[leaveTask].due = clock.Now() // one of them may have been the last one
+	ms.poller.tries[leaveTask].due = timers.Now() // one of them may have been the last one
 	return nil
 }
 
 // dueLocked returns the releases that are due, in parts: one for each call. A release that was refused is a part of its own, unless polls
 // are refused, too. The others go together when one of them is due: a call each, and again while the server refuses all, would be many.
-func (ms *membership) dueLocked(now clock.Instant) (parts [][]*released) {
+func (ms *membership) dueLocked(now timers.Instant) (parts [][]*released) {
 	var part []*released
 	refusesAll := !ms.poller.gone && ms.poller.tries[pollTask].fails > 0
 	isAlone := func(r *released) bool { return r.alone && !refusesAll }
@@ -468,9 +468,9 @@ func (ms *membership) sendLeave() error {
 		p.gone = true
 		return nil
 	}
-	p.tries[leaveTask].due = clock.Now().Add(leavePause)
+	p.tries[leaveTask].due = timers.Now().Add(leavePause)
 	if isDone {
-		p.tries[pollTask].due = clock.Now() // it says what is left
+		p.tries[pollTask].due = timers.Now() // it says what is left
 	}
 	return nil
 }

@@ -5,8 +5,8 @@ package shards
 import (
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // A shard is taken up when Changes has yielded its Granted, or Own has returned it. Run takes each one up at once. Until then no work
@@ -45,7 +45,7 @@ func (ms *membership) checkReader(count int) {
 	m, base := ms.member, &ms.member.group.base
 	m.mu.Lock()
 	r := &m.mu.reader
-	unread, was := m.unreadLocked(clock.Now().Mono()), r.isLimited
+	unread, was := m.unreadLocked(timers.Now().Mono()), r.isLimited
 	switch {
 	case ms.state != active:
 		unread = nil

@@ -7,9 +7,9 @@ import (
 	"errors"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/observe"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // What is reported of a member. All of it is reported under the lock of the Member, so in order; the hooks run later.
@@ -49,7 +49,7 @@ type grantReports struct {
 
 // event returns the event of a grant, at this moment.
 func (g *grant) event() observe.Event {
-	r, now := &g.reports, clock.Now().Mono()
+	r, now := &g.reports, timers.Now().Mono()
 	e := observe.Event{Shard: g.name, Token: g.stamp.Token(), Held: now - r.granted}
 	if cause := context.Cause(g.root); cause != nil {
 		e.Outcome, e.Err = outcomeOf(cause), cause
@@ -68,14 +68,14 @@ func (g *grant) unreadEvent() observe.Event {
 }
 
 func (g *grant) reportGrantedLocked() {
-	g.reports.granted = clock.Now().Mono()
+	g.reports.granted = timers.Now().Mono()
 	g.membership.member.reports.Granted(g.event())
 }
 
 // reportDrainingLocked reports that the work must stop, once.
 func (g *grant) reportDrainingLocked() {
 	if r := &g.reports; !r.isDraining {
-		r.isDraining, r.drainsFrom = true, clock.Now().Mono()
+		r.isDraining, r.drainsFrom = true, timers.Now().Mono()
 		g.membership.member.reports.Draining(g.event())
 	}
 }
@@ -94,7 +94,7 @@ func (g *grant) reportReleasedLocked() {
 
 // reportJoinedLocked reports that the server knows the membership.
 func (ms *membership) reportJoinedLocked() {
-	ms.joinedAt, ms.isKnown = clock.Now().Mono(), true
+	ms.joinedAt, ms.isKnown = timers.Now().Mono(), true
 	ms.member.reports.Joined(observe.Event{Waited: ms.joinedAt - ms.began})
 }
 
@@ -104,7 +104,7 @@ func (ms *membership) reportEndLocked(cause error) {
 		return
 	}
 	ms.isKnown = false
-	ms.member.reports.Left(observe.Event{Outcome: outcomeOf(cause), Err: cause, Held: clock.Now().Mono() - ms.joinedAt})
+	ms.member.reports.Left(observe.Event{Outcome: outcomeOf(cause), Err: cause, Held: timers.Now().Mono() - ms.joinedAt})
 }
 
 // reportSlow reports the shards whose work has not stopped for a minute, each once.
@@ -115,7 +115,7 @@ func (ms *membership) reportSlow() {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now := clock.Now().Mono()
+	now := timers.Now().Mono()
 	for _, g := range m.mu.grants {
 		if r := &g.reports; r.isDraining && !r.isSlow && now-r.drainsFrom > drainsFor {
 			r.isSlow = true

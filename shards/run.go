@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/acquire"
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // Run is a member of the group until ctx ends. It calls work for each shard that this member owns, each in a goroutine of
@@ -72,7 +72,7 @@ func (m *Member) awaitLeft() error {
 		case isOver:
 			return nil
 		case isLate:
-			return base.Unconfirmed(clock.Now().Add(base.Terms.Lease), late)
+			return base.Unconfirmed(timers.Now().Add(base.Terms.Lease), late)
 		}
 		wait := base.Session.Patient(base.Session.UnlockPatience)
 		select {

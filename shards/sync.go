@@ -12,9 +12,9 @@ import (
 	"strconv"
 
 	"github.com/signalbox-go/signalbox/internal/acquire"
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -113,7 +113,7 @@ func (ms *membership) syncPage() error {
 	if whole {
 		ms.poller.names = nil
 	}
-	ms.poller.tries[syncTask].due = clock.Now() // behind what is due by now
+	ms.poller.tries[syncTask].due = timers.Now() // behind what is due by now
 	return err
 }
 

@@ -12,7 +12,7 @@
 //
 // # What is compared
 //
-//   - wheel: internal/timers/wheel, which reads no clock
+//   - wheel: internal/timers, which reads no clock
 //   - timers: internal/timers, the same wheel driven on real time; each Schedule reads
 //     the clock, as those of the rivals below do
 //   - afterfunc: time.AfterFunc, Reset and Stop
@@ -24,5 +24,5 @@
 // Nothing is due while a benchmark runs, so what an implementation puts off until time
 // passes is not part of the figures. Both wheel and time.Timer put off moving a
 // timer that was postponed; the benchmarks named Earlier make the wheel move it. What
-// the wheel puts off is in BenchmarkDriven of internal/timers/wheel.
+// the wheel puts off is in BenchmarkDriven of internal/timers.
 package wheel

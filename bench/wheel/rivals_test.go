@@ -8,7 +8,6 @@ import (
 	"github.com/RussellLuo/timingwheel"
 
 	"github.com/signalbox-go/signalbox/internal/timers"
-	"github.com/signalbox-go/signalbox/internal/timers/wheel"
 )
 
 // rival is one implementation with a number of timers, all of which it can have pending.
@@ -29,7 +28,7 @@ var rivals = []struct {
 }
 
 // timed is what a user of the project's wheel embeds the entry in.
-type timed struct{ wheel.Entry }
+type timed struct{ timers.Timer }
 
 func (*timed) Fire() {}
 
@@ -42,20 +41,20 @@ func newTimed(n int) []timed {
 }
 
 type wheelRival struct {
-	w   *wheel.Wheel
+	w   *timers.Wheel
 	all []timed
 }
 
 func newWheel(n int) rival {
-	r := wheelRival{wheel.New(4096), newTimed(n)}
+	r := wheelRival{timers.NewWheel(4096), newTimed(n)}
 	r.w.Advance(0, nil)
 	return r
 }
 
 func (r wheelRival) schedule(i int, in time.Duration) {
-	r.w.Schedule(&r.all[i].Entry, int64(in/time.Millisecond))
+	r.w.Schedule(&r.all[i].Timer, int64(in/time.Millisecond))
 }
-func (r wheelRival) cancel(i int) { r.w.Cancel(&r.all[i].Entry) }
+func (r wheelRival) cancel(i int) { r.w.Cancel(&r.all[i].Timer) }
 func (r wheelRival) close()       {}
 
 type timersRival struct {
@@ -65,8 +64,8 @@ type timersRival struct {
 
 func newTimers(n int) rival { return timersRival{timers.New(), newTimed(n)} }
 
-func (r timersRival) schedule(i int, in time.Duration) { r.t.Schedule(&r.all[i].Entry, in) }
-func (r timersRival) cancel(i int)                     { r.t.Cancel(&r.all[i].Entry) }
+func (r timersRival) schedule(i int, in time.Duration) { r.t.Schedule(&r.all[i].Timer, in) }
+func (r timersRival) cancel(i int)                     { r.t.Cancel(&r.all[i].Timer) }
 func (r timersRival) close()                           { r.t.Close() }
 
 type afterFuncRival []*time.Timer

@@ -10,11 +10,11 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/acquire/local"
 	"github.com/signalbox-go/signalbox/internal/acquire/queue"
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/renewal"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -204,12 +204,12 @@ func (a *Acquirer) beginHold(ctx context.Context, q *local.Queue, memory *heldLo
 		h.Done()
 		return hold.Lease{}, err
 	}
-	return a.startHold(memory, q, h, clock.Instant{}, waited), nil
+	return a.startHold(memory, q, h, timers.Instant{}, waited), nil
 }
 
 // startHold makes h, which is zero, the hold that was granted to a ticket that had waited for so long. The caller uses q. The hold ends
 // by until at the latest, unless until is the zero Instant.
-func (a *Acquirer) startHold(h *heldLock, q *local.Queue, serverHold queue.Hold, until clock.Instant, waited time.Duration) hold.Lease {
+func (a *Acquirer) startHold(h *heldLock, q *local.Queue, serverHold queue.Hold, until timers.Instant, waited time.Duration) hold.Lease {
 	h.acquirer, h.serverHold = a, serverHold
 	grant := serverHold.Grant()
 	if a.sharesTickets() {
@@ -240,7 +240,7 @@ func (a *Acquirer) replicate(ctx context.Context, h queue.Hold) error {
 	}
 	// The extension includes the wait.
 	set := &a.Base.Terms
-	sent, life := clock.Now(), min(set.First()+a.Base.Replicas.Wait, set.Life())
+	sent, life := timers.Now(), min(set.First()+a.Base.Replicas.Wait, set.Life())
 	reply, shortfall, err := a.Base.Session.RunReplicated(ctx, wire.Call{
 		Script: a.Manager.Renew,
 		Keys:   []string{a.Names.Holder},
@@ -258,7 +258,7 @@ func (a *Acquirer) replicate(ctx context.Context, h queue.Hold) error {
 
 // renewalConfig returns how the hold is renewed, for how long it has the lock to begin with, and from when that counts. If until is
 // not the zero Instant, the hold ends by then, and the grant has all that is left.
-func (a *Acquirer) renewalConfig(grant queue.Grant, until clock.Instant) (config *renewal.Config, life time.Duration, sent clock.Instant) {
+func (a *Acquirer) renewalConfig(grant queue.Grant, until timers.Instant) (config *renewal.Config, life time.Duration, sent timers.Instant) {
 	set, isRenewed := a.Base.Terms, true
 	life, sent = grant.Life, grant.Sent
 	switch {

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/layout"
@@ -18,6 +17,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/observe"
 	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -192,7 +192,7 @@ func (b *Base) LogReadAgain() { b.Session.Logs.ReadAgain(b.labels()) }
 func (b *Base) LogPanic(cause any, stack []byte) { b.Session.Logs.Panicked(b.labels(), cause, stack) }
 
 // Unconfirmed returns the error of a release to which the server did not reply, whose key ends by keyEnds, and logs it.
-func (b *Base) Unconfirmed(keyEnds clock.Instant, err error) error {
+func (b *Base) Unconfirmed(keyEnds timers.Instant, err error) error {
 	b.Session.Logs.Unconfirmed(b.labels(), err)
 	return &signalbox.UnconfirmedError{KeyEnds: keyEnds.Time(), Err: err}
 }

@@ -10,10 +10,10 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/acquire/local"
 	"github.com/signalbox-go/signalbox/internal/acquire/queue"
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // BatchKey implements session.ManyReleaser. It returns the zero BatchKey if holds of the kind are released one by one.
@@ -77,7 +77,7 @@ type manyRelease struct {
 
 // ReleaseMany implements session.ManyReleaser: holds that goroutines of this process wait for are handed over, and the others are
 // released in one step.
-func (h *heldLock) ReleaseMany(now clock.Instant, others []session.ManyReleaser) []error {
+func (h *heldLock) ReleaseMany(now timers.Instant, others []session.ManyReleaser) []error {
 	results := make([]error, 1+len(others))
 	var turnsOver, releases []*manyRelease
 	for i := range results {
@@ -108,7 +108,7 @@ func (h *heldLock) ReleaseMany(now clock.Instant, others []session.ManyReleaser)
 }
 
 // releaseTogether releases holds whose terms have stopped.
-func (h *heldLock) releaseTogether(now clock.Instant, releases []*manyRelease) {
+func (h *heldLock) releaseTogether(now timers.Instant, releases []*manyRelease) {
 	if len(releases) == 0 {
 		return
 	}

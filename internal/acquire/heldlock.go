@@ -8,11 +8,11 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/acquire/local"
 	"github.com/signalbox-go/signalbox/internal/acquire/queue"
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -39,7 +39,7 @@ func (h *heldLock) Key() string { return h.acquirer.Names.Holder }
 func (h *heldLock) ID() string { return h.acquirer.Manager.RenewalName(h.serverHold) }
 
 // OnRelease implements hold.Owner: the last lease was unlocked.
-func (h *heldLock) OnRelease(now clock.Instant) error {
+func (h *heldLock) OnRelease(now timers.Instant) error {
 	switch h.handOver(now) {
 	case local.HandedOver, local.Kept:
 		return nil
@@ -51,7 +51,7 @@ func (h *heldLock) OnRelease(now clock.Instant) error {
 }
 
 // release releases the hold.
-func (h *heldLock) release(now clock.Instant) error {
+func (h *heldLock) release(now timers.Instant) error {
 	patience := h.patience(now)
 	defer patience.End()
 	return h.releaseWithin(patience, now, errs.ErrLostGone)
@@ -67,7 +67,7 @@ func (h *heldLock) lastUsed() wire.Stamp { return wire.StampOf(h.Token()) }
 
 // releaseWithin releases the hold, and waits for the reply as long as patience lasts. It returns gone if the
 // server replies that the hold no longer exists.
-func (h *heldLock) releaseWithin(patience context.Context, now clock.Instant, gone error) error {
+func (h *heldLock) releaseWithin(patience context.Context, now timers.Instant, gone error) error {
 	if err := h.Term.Stop(now); err != nil {
 		return err // it was lost before it could be released; OnLost does the rest
 	}
@@ -84,7 +84,7 @@ func (h *heldLock) releaseWithin(patience context.Context, now clock.Instant, go
 func (h *heldLock) releaseError(wasHeld bool, err, gone error) error {
 	switch {
 	case err != nil:
-		return h.acquirer.Base.Unconfirmed(clock.Now().Add(h.serverLife()), err)
+		return h.acquirer.Base.Unconfirmed(timers.Now().Add(h.serverLife()), err)
 	case !wasHeld:
 		return gone
 	}
@@ -92,7 +92,7 @@ func (h *heldLock) releaseError(wasHeld bool, err, gone error) error {
 }
 
 // patience returns how long a call about this hold is waited for.
-func (h *heldLock) patience(now clock.Instant) *session.Patience {
+func (h *heldLock) patience(now timers.Instant) *session.Patience {
 	return h.acquirer.Base.Session.PatientUnlock(h.Term.Deadline().Until(now))
 }
 

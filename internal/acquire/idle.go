@@ -8,13 +8,13 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/acquire/local"
 	"github.com/signalbox-go/signalbox/internal/acquire/queue"
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 // handOver hands the hold over to the first waiter of the process, or lets the queue of the process keep it, if it may be kept.
-func (h *heldLock) handOver(now clock.Instant) local.HandOverResult {
+func (h *heldLock) handOver(now timers.Instant) local.HandOverResult {
 	request := h.acquirer.Request
 	switch {
 	case h.localQueue == nil:
@@ -42,7 +42,7 @@ func (h *heldLock) Confirm(ctx context.Context) bool {
 	if !isQueued || !h.HasTokens() {
 		return false // the caller asks for a new hold
 	}
-	a, sent, life := h.acquirer, clock.Now(), h.Term.Given()
+	a, sent, life := h.acquirer, timers.Now(), h.Term.Given()
 	reply, err := a.Base.Session.Runner.Run(ctx, wire.Call{
 		Script: a.Manager.Keep, Keys: []string{a.Names.Holder}, Args: []string{a.Manager.RenewalName(h.serverHold), wire.Milliseconds(life)},
 	})
@@ -67,7 +67,7 @@ func (h *heldLock) Confirm(ctx context.Context) bool {
 }
 
 // End implements local.KeptHold. The error is reported to no caller: no lease is left.
-func (h *heldLock) End() { _ = h.release(clock.Now()) }
+func (h *heldLock) End() { _ = h.release(timers.Now()) }
 
 // OnRecall implements session.RecalledHold: another session wants the lock. The session counts the hold until it is released.
 func (h *heldLock) OnRecall() {
@@ -77,7 +77,7 @@ func (h *heldLock) OnRecall() {
 }
 
 // OnKept implements renewal.KeptOwner.
-func (h *heldLock) OnKept(sent clock.Instant, isMarked bool) {
+func (h *heldLock) OnKept(sent timers.Instant, isMarked bool) {
 	if attempt, isQueued := h.serverHold.(*queue.Attempt); isQueued {
 		attempt.OnKept(sent, isMarked)
 	}
@@ -97,7 +97,7 @@ func (m *Manager) endIdle() {
 	}
 	for _, all := range batches {
 		for batch := range slices.Chunk(all, maxBatch) {
-			go batch[0].ReleaseMany(clock.Now(), batch[1:])
+			go batch[0].ReleaseMany(timers.Now(), batch[1:])
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 const (
@@ -34,7 +34,7 @@ type recall struct{ at, until time.Duration }
 func (r *recalls) add(key string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	now, away := clock.Mono(), minAway
+	now, away := timers.Mono(), minAway
 	last, again := r.byKey[key]
 	switch {
 	case again && now < last.until:
@@ -75,5 +75,5 @@ func (r *recalls) mayKeep(key string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	last, is := r.byKey[key]
-	return !is || clock.Mono() >= last.until
+	return !is || timers.Mono() >= last.until
 }

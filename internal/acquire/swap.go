@@ -3,9 +3,9 @@
 package acquire
 
 import (
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -18,7 +18,7 @@ func (a *Acquirer) Swap(lease hold.Lease, script *scripts.Script) (hold.Lease, e
 	if !is {
 		return hold.Lease{}, errs.ErrNotHeld
 	}
-	now := clock.Now()
+	now := timers.Now()
 	if err := h.Term.Stop(now); err != nil {
 		return hold.Lease{}, err // it was lost before; OnLost does the rest
 	}

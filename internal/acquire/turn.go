@@ -8,9 +8,9 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/acquire/local"
 	"github.com/signalbox-go/signalbox/internal/acquire/queue"
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -82,7 +82,7 @@ func (p *TurnPolicy) recordHandOff(d time.Duration) {
 
 // NextLease implements local.UnlockedHold. The turn is over, too, if the host was suspended since the server's last reply, from which
 // the deadline counts: then the monotonic clock does not tell how long ago that was.
-func (h *heldLock) NextLease(now clock.Instant) (hold.Lease, bool) {
+func (h *heldLock) NextLease(now timers.Instant) (hold.Lease, bool) {
 	slept := now.Lead() - h.Term.Deadline().Lead()
 	if now.Mono() >= h.turnEnds || slept >= maxTurn || h.acquirer.Base.Session.Ready() != nil {
 		return hold.Lease{}, false
@@ -91,7 +91,7 @@ func (h *heldLock) NextLease(now clock.Instant) (hold.Lease, bool) {
 }
 
 // endTurn ends a turn: goroutines wait here, and the hold is not handed over to them any more.
-func (h *heldLock) endTurn(now clock.Instant) error {
+func (h *heldLock) endTurn(now timers.Instant) error {
 	attempt, isQueued := h.serverHold.(*queue.Attempt)
 	switch {
 	case isQueued && h.acquirer.Manager.Turns.Yield != nil:
@@ -104,7 +104,7 @@ func (h *heldLock) endTurn(now clock.Instant) error {
 
 // requeue releases the hold and queues the session again, in one call. What that gets, a ticket or the lock, goes to a
 // waiter. The session counts the new ticket.
-func (h *heldLock) requeue(now clock.Instant, attempt *queue.Attempt) error {
+func (h *heldLock) requeue(now timers.Instant, attempt *queue.Attempt) error {
 	a := h.acquirer
 	if err := h.Term.Stop(now); err != nil {
 		a.Base.Session.End()
@@ -115,7 +115,7 @@ func (h *heldLock) requeue(now clock.Instant, attempt *queue.Attempt) error {
 	defer patience.End()
 	next, wasHeld, err := attempt.Requeue(patience, h.lastUsed(), h.serverLife())
 	if err == nil {
-		a.Manager.Turns.recordHandOff(clock.Mono() - now.Mono())
+		a.Manager.Turns.recordHandOff(timers.Mono() - now.Mono())
 	}
 	if next != nil && !h.localQueue.AssignTicket(a.Request.ShareKey, next) {
 		next.Leave()
@@ -124,14 +124,14 @@ func (h *heldLock) requeue(now clock.Instant, attempt *queue.Attempt) error {
 }
 
 // yield asks the server whether the hold may be handed over further, which releases it if other sessions wait for it.
-func (h *heldLock) yield(sent clock.Instant, attempt *queue.Attempt) error {
+func (h *heldLock) yield(sent timers.Instant, attempt *queue.Attempt) error {
 	a := h.acquirer
 	// Half of the rest: without a reply, the release has to begin before the term ends, which was unlocked in
 	// time.
 	patience := a.Base.Session.PatientUnlock(h.Term.Deadline().Until(sent) / 2)
 	defer patience.End()
 	result, err := attempt.Yield(patience, a.Manager.Turns.Yield)
-	now := clock.Now()
+	now := timers.Now()
 	switch {
 	case err != nil && wire.Judge(err) == wire.Unknown:
 		// The lease was unlocked in time. If the hold is gone, this question released it, and only the reply

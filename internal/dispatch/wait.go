@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -84,14 +83,14 @@ func (w *Wait) baseIntervalLocked() time.Duration {
 }
 
 func (w *Wait) scheduleLocked(pause time.Duration) {
-	w.due = clock.Mono() + pause
+	w.due = timers.Mono() + pause
 	w.d.timers.Schedule(&w.entry, pause)
 }
 
 // pollSoonerLocked brings the polls of waiters forward that wait for messages of a channel which is
 // being lost. The budget holds: with more than a thousand locks to poll, no poll comes earlier.
 func (c *channel) pollSoonerLocked() {
-	now := clock.Mono()
+	now := timers.Mono()
 	for _, w := range c.waits {
 		pause := JitteredInterval(UnsubscribedPollInterval, len(c.d.mu.waits))
 		if w.isPoll && now+pause < w.due {

@@ -5,8 +5,8 @@ package hold
 import (
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/renewal"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // forever is the life of a term that ends with others: the clocks count further, and no process runs as long.
@@ -17,7 +17,7 @@ const forever = 100 * 365 * 24 * time.Hour
 // parts and breaks the term when one ends. From here on the hold owns the leases in parts, which stay as they
 // are.
 func (h *Hold) BeginComposite(owner Owner, keeper *renewal.Keeper, parts []Lease, token uint64) Lease {
-	h.Term.Init(h, &renewal.Config{Keeper: keeper}, forever, clock.Now())
+	h.Term.Init(h, &renewal.Config{Keeper: keeper}, forever, timers.Now())
 	return h.Begin(owner, &Scope{parts: parts}, token, token)
 }
 
@@ -30,7 +30,7 @@ func (h *Hold) parts() []Lease {
 }
 
 // overdue reports whether a deadline is reached, as far as that is known without a lock.
-func (h *Hold) overdue(now clock.Instant) bool {
+func (h *Hold) overdue(now timers.Instant) bool {
 	for _, part := range h.parts() {
 		if part.hold.overdue(now) {
 			return true
@@ -41,7 +41,7 @@ func (h *Hold) overdue(now clock.Instant) bool {
 
 // alive compares the clock and returns nil while the hold can be trusted. It ends what it finds over. Do not
 // call it under the lock of a hold.
-func (h *Hold) alive(now clock.Instant) error {
+func (h *Hold) alive(now timers.Instant) error {
 	for _, part := range h.parts() {
 		if !part.hold.overdue(now) {
 			continue
@@ -55,7 +55,7 @@ func (h *Hold) alive(now clock.Instant) error {
 }
 
 // left returns how long the hold can be trusted from now on.
-func (h *Hold) left(now clock.Instant) time.Duration {
+func (h *Hold) left(now timers.Instant) time.Duration {
 	left := h.Term.Deadline().Until(now)
 	for _, part := range h.parts() {
 		left = min(left, part.hold.left(now))

@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 func again(t *testing.T, l Lease) Lease {
@@ -32,7 +32,7 @@ func TestHoldEnteredTooOftenIsReleased(t *testing.T) {
 	require.NoError(t, first.Unlock())
 	require.NoError(t, last.Unlock())
 	token := b.Token()
-	_, ok = b.HandOver(clock.Now())
+	_, ok = b.HandOver(timers.Now())
 	require.False(t, ok)
 	require.Equal(t, token, b.Token())
 }
@@ -43,7 +43,7 @@ func TestHandOverBeginsATenureWithTheNextToken(t *testing.T) {
 	for token := firstToken; token < lastToken; token++ {
 		require.Equal(t, token, b.Token())
 		require.NoError(t, l.Unlock())
-		next, ok := b.HandOver(clock.Now())
+		next, ok := b.HandOver(timers.Now())
 		require.True(t, ok)
 		require.Equal(t, token+1, next.Token())
 		require.NoError(t, next.Err())
@@ -52,17 +52,17 @@ func TestHandOverBeginsATenureWithTheNextToken(t *testing.T) {
 		l = next
 	}
 	require.NoError(t, l.Unlock())
-	_, ok := b.HandOver(clock.Now())
+	_, ok := b.HandOver(timers.Now())
 	require.False(t, ok, "no token is left")
 	require.Equal(t, lastToken, b.Token())
 	b.Refill(5000, 5001)
 	for _, token := range []uint64{5000, 5001} {
-		l, ok = b.HandOver(clock.Now())
+		l, ok = b.HandOver(timers.Now())
 		require.True(t, ok)
 		require.Equal(t, token, l.Token())
 		require.NoError(t, l.Unlock())
 	}
-	_, ok = b.HandOver(clock.Now())
+	_, ok = b.HandOver(timers.Now())
 	require.False(t, ok)
 }
 

@@ -10,10 +10,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/observe"
 	"github.com/signalbox-go/signalbox/internal/renewal"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // Scope is the scope of a lock's name: one kind of lock in one session. Scopes are compared by address.
@@ -31,7 +31,7 @@ type Owner interface {
 	ID() string
 	// OnRelease is called when the last entry was released: hand the hold over or release it. Unlock returns
 	// its result.
-	OnRelease(now clock.Instant) error
+	OnRelease(now timers.Instant) error
 	// OnLost is called when the hold was lost.
 	OnLost(end renewal.End)
 }
@@ -83,7 +83,7 @@ func (h *Hold) Begin(owner Owner, scope *Scope, token, last uint64) Lease {
 	h.scope.Store(scope)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.mu.token, h.mu.left, h.mu.since = token, tokensBetween(token, last), clock.Mono()
+	h.mu.token, h.mu.left, h.mu.since = token, tokensBetween(token, last), timers.Mono()
 	return Lease{hold: h, entry: h.addEntryLocked(), token: token}
 }
 
@@ -100,7 +100,7 @@ func (h *Hold) Evict(cause error) (lasted time.Duration, evicted bool) {
 	h.mu.Lock()
 	since, isHeld := h.mu.since, h.mu.count > 0
 	h.mu.Unlock()
-	return clock.Mono() - since, h.Term.Break(cause, false) && isHeld
+	return timers.Mono() - since, h.Term.Break(cause, false) && isHeld
 }
 
 // withName returns err with the name of the lock; see Namer.
@@ -153,7 +153,7 @@ func (h *Hold) Refill(token, last uint64) {
 // HandOver begins a new tenure with the next token, for another waiter of this process. It returns false, and
 // changes nothing, if the hold is lost, has less than half of its time left, or has no token or entry left.
 // Call it only between OnRelease and whatever else ends the hold.
-func (h *Hold) HandOver(now clock.Instant) (Lease, bool) {
+func (h *Hold) HandOver(now timers.Instant) (Lease, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.lostLocked() != nil || h.mu.left == 0 || !h.Term.IsFresh(now) {
@@ -198,7 +198,7 @@ func (h *Hold) OnTermEnd(end renewal.End) {
 }
 
 // OnKept implements renewal.KeptOwner, for an Owner that keeps holds which no goroutine uses.
-func (h *Hold) OnKept(sent clock.Instant, isMarked bool) {
+func (h *Hold) OnKept(sent timers.Instant, isMarked bool) {
 	if owner, is := h.owner.(renewal.KeptOwner); is {
 		owner.OnKept(sent, isMarked)
 	}
@@ -206,7 +206,7 @@ func (h *Hold) OnKept(sent clock.Instant, isMarked bool) {
 
 // join makes a further entry while any entry is live.
 func (h *Hold) join() (Lease, bool) {
-	now := clock.Now()
+	now := timers.Now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.mu.count == 0 || h.lostLocked() != nil || h.overdue(now) {
@@ -218,7 +218,7 @@ func (h *Hold) join() (Lease, bool) {
 
 // reenter makes a further entry beside a live one.
 func (h *Hold) reenter(beside Lease) (Lease, error) {
-	now := clock.Now()
+	now := timers.Now()
 	h.mu.Lock()
 	if h.liveLocked(beside.entry) && h.lostLocked() == nil && !h.overdue(now) {
 		defer h.mu.Unlock()
@@ -237,7 +237,7 @@ func (h *Hold) reenter(beside Lease) (Lease, error) {
 
 // err returns nil while entry is live and the term can be trusted.
 func (h *Hold) err(entry uint64) error {
-	now := clock.Now()
+	now := timers.Now()
 	h.mu.Lock()
 	live, cause := h.liveLocked(entry), h.causeLocked()
 	h.mu.Unlock()
@@ -253,7 +253,7 @@ func (h *Hold) err(entry uint64) error {
 }
 
 // checkAlive is alive, with the error as leases return it.
-func (h *Hold) checkAlive(now clock.Instant) error {
+func (h *Hold) checkAlive(now timers.Instant) error {
 	err := h.alive(now)
 	if err == nil {
 		return nil
@@ -277,17 +277,17 @@ func (h *Hold) unlock(entry uint64) error {
 // leave ends one entry, and returns when, and whether it was the last one: then the Owner must be
 // notified. call is the call that acquired the entry, if that is observed. It compares the clock for
 // every entry: the work of an inner entry is protected no longer than the work of the last one.
-func (h *Hold) leave(entry uint64) (now clock.Instant, last bool, call *observe.Call, err error) {
+func (h *Hold) leave(entry uint64) (now timers.Instant, last bool, call *observe.Call, err error) {
 	h.mu.Lock()
 	switch {
 	case !h.liveLocked(entry):
 		h.mu.Unlock()
-		return clock.Instant{}, false, nil, errs.ErrNotHeld
+		return timers.Instant{}, false, nil, errs.ErrNotHeld
 	case h.lostLocked() != nil:
 		defer h.mu.Unlock()
-		return clock.Instant{}, false, nil, h.causeLocked() // the entry stays, so that Err continues to say why
+		return timers.Instant{}, false, nil, h.causeLocked() // the entry stays, so that Err continues to say why
 	}
-	now = clock.Now()
+	now = timers.Now()
 	if h.overdue(now) {
 		h.mu.Unlock()
 		// Ends through OnTermEnd, which acquires the lock. Renewed in the same instant: once more.

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -43,7 +42,7 @@ func (r *ownerRecorder) Key() string { return r.key }
 // ID implements Owner.
 func (*ownerRecorder) ID() string { return "hold" }
 
-func (r *ownerRecorder) OnRelease(clock.Instant) error {
+func (r *ownerRecorder) OnRelease(timers.Instant) error {
 	r.ending()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -111,8 +110,8 @@ func begin(tb testing.TB, key string) (*fixture, Lease) {
 		b.timers.Close()
 	})
 	lease := b.Begin(&b.owner, &testScope, firstToken, lastToken)
-	b.Term.Init(&b.Hold, &renewal.Config{Keeper: b.keeper, Life: life}, life, clock.Now())
-	b.Term.Start(clock.Now())
+	b.Term.Init(&b.Hold, &renewal.Config{Keeper: b.keeper, Life: life}, life, timers.Now())
+	b.Term.Start(timers.Now())
 	return b, lease
 }
 

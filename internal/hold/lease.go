@@ -8,10 +8,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/observe"
 	"github.com/signalbox-go/signalbox/internal/renewal"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // Lease is one entry of a hold; signalbox.Lease is defined over it and has the public
@@ -50,12 +50,12 @@ func (l Lease) Deadline() time.Time {
 	// In this order: a goroutine that is held up between the two clock reads returns a deadline that is too
 	// early, never too late.
 	at := time.Now()
-	return at.Add(l.hold.left(clock.Now()))
+	return at.Add(l.hold.left(timers.Now()))
 }
 
 // Life returns how long the lease can be trusted without a further renewal, and for how long the server lets
 // its hold live, from its last reply on. The hold is that of one lock.
-func (l Lease) Life() (left, given time.Duration) { return l.hold.Term.Life(clock.Now()) }
+func (l Lease) Life() (left, given time.Duration) { return l.hold.Term.Life(timers.Now()) }
 
 // Hasten brings the next renewal of the hold forward to now, if the server gave it less than life.
 func (l Lease) Hasten(life time.Duration) { l.hold.Term.Hasten(life) }

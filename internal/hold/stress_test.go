@@ -13,8 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // user enters again, binds and unlocks until its lease ends, and checks what was bound.
@@ -92,7 +92,7 @@ func crowd(t *testing.T, round uint64) {
 func TestDeadlineIsNeverReturnedTooLate(t *testing.T) {
 	t.Parallel()
 	_, l := begin(t, "key")
-	latest := time.Now().Add(life - clock.Allowance(life))
+	latest := time.Now().Add(life - timers.Allowance(life))
 	var users sync.WaitGroup
 	for range 8 * runtime.GOMAXPROCS(0) {
 		users.Go(func() {

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // Where a lock came from.
@@ -47,7 +47,7 @@ func (o *Observer) Begin(ctx context.Context, l Labels, shared bool) *Call {
 	if ctx.Value(quietKey{}) != nil {
 		return nil
 	}
-	c := &Call{observer: o, ctx: ctx, event: event(l), since: clock.Mono()}
+	c := &Call{observer: o, ctx: ctx, event: event(l), since: timers.Mono()}
 	c.event.Shared = shared
 	if n := len(o.hooks); n > 1 {
 		c.contexts = slices.Repeat([]hookContext{{ctx}}, n)
@@ -87,14 +87,14 @@ func (c *Call) call(hookOf func(*Hooks) Hook, e Event) {
 
 // Refused reports that the call failed with err.
 func (c *Call) Refused(err error) {
-	c.event.Waited = clock.Mono() - c.since
+	c.event.Waited = timers.Mono() - c.since
 	c.event.Outcome, c.event.Err = outcome(err), err
 	c.call(func(g *Hooks) Hook { return g.Refused }, c.event)
 }
 
 // Acquired reports that the call acquired the lock.
 func (c *Call) Acquired(token uint64, source string) {
-	now := clock.Mono()
+	now := timers.Mono()
 	c.event.Token, c.event.Source, c.event.Waited = token, source, now-c.since
 	c.since = now
 	c.start(func(g *Hooks) Starter { return g.Acquired })
@@ -148,7 +148,7 @@ func (c *Call) EndedLater(cause error, gone bool, left time.Duration) {
 
 func (c *Call) ended() Event {
 	e := c.event
-	e.Held = clock.Mono() - c.since
+	e.Held = timers.Mono() - c.since
 	return e
 }
 

@@ -8,14 +8,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // startedBefore begins a term just before the wall clock is set by step.
 func (f *fixture) startedBefore(step time.Duration, terms Config) *ownedTerm {
-	now := clock.Now()
-	before := clock.At(now.Mono(), now.Time().Add(-step))
+	now := timers.Now()
+	before := timers.At(now.Mono(), now.Time().Add(-step))
 	if !terms.Until.IsZero() {
 		terms.Until = before.Add(terms.Until.Mono() - now.Mono())
 	}
@@ -31,12 +31,12 @@ func TestAnEndIsKeptWhenTheWallClockIsSetBack(t *testing.T) {
 	for _, back := range []time.Duration{life / 2, 10 * life} {
 		bubble(t, func(f *fixture) {
 			terms := renewed(life)
-			terms.Until = clock.Now().Add(3 * life)
+			terms.Until = timers.Now().Add(3 * life)
 			o := f.startedBefore(-back, terms)
-			time.Sleep(3*life - 2*clock.Allowance(life))
-			require.NoError(f, o.Alive(clock.Now()))
-			time.Sleep(2 * clock.Allowance(life))
-			require.ErrorIs(f, o.Alive(clock.Now()), errs.ErrMaxHold)
+			time.Sleep(3*life - 2*timers.Allowance(life))
+			require.NoError(f, o.Alive(timers.Now()))
+			time.Sleep(2 * timers.Allowance(life))
+			require.ErrorIs(f, o.Alive(timers.Now()), errs.ErrMaxHold)
 		})
 	}
 }
@@ -47,9 +47,9 @@ func TestATermEndsByAWallClockSetForward(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(f *fixture) {
 		o := f.startedBefore(life, renewed(life))
-		require.ErrorIs(f, o.Alive(clock.Now()), errs.ErrLost)
+		require.ErrorIs(f, o.Alive(timers.Now()), errs.ErrLost)
 		o = f.startedBefore(life/2, renewed(life))
 		time.Sleep(10 * life)
-		require.NoError(f, o.Alive(clock.Now()))
+		require.NoError(f, o.Alive(timers.Now()))
 	})
 }

@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // The same, of a server that is slow beyond all patience and now and then in time.
@@ -47,9 +47,9 @@ func TestAReplyFoundAfterAPauseRevivesNothing(t *testing.T) {
 		f.server.extend(o, 2*life) // it was executed late
 		f.timers.Close()           // nothing fires
 		time.Sleep(life)
-		require.False(f, o.Extended(life, clock.Now().Add(-life/2)))
+		require.False(f, o.Extended(life, timers.Now().Add(-life/2)))
 		require.Empty(f, o.causes(), "the next check reports it")
-		require.Equal(f, errs.ErrLost, o.Alive(clock.Now()))
+		require.Equal(f, errs.ErrLost, o.Alive(timers.Now()))
 		require.Equal(f, []error{errs.ErrLost}, o.causes())
 	})
 }
@@ -60,11 +60,11 @@ func TestARenewalNeverShortensALife(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(f *fixture) {
 		terms := renewed(life)
-		start := clock.Now()
+		start := timers.Now()
 		terms.Until = start.Add(35 * time.Second)
 		o := f.start(terms)
 		o.mu.state = renewing
-		now := clock.At(start.Mono()+10*time.Second, start.Time().Add(20*time.Second))
+		now := timers.At(start.Mono()+10*time.Second, start.Time().Add(20*time.Second))
 		if r, wanted := o.nextRequest(now); wanted {
 			ends := start.Mono() + 10*time.Second + r.life
 			require.GreaterOrEqual(f, ends, o.Deadline().Mono(), "the key would end before the term")
@@ -97,7 +97,7 @@ func TestATermWithAShortLeaseOutlivesLostReplies(t *testing.T) {
 					})
 					time.Sleep(3 * life)
 					synctest.Wait()
-					require.NoError(f, o.Alive(clock.Now()))
+					require.NoError(f, o.Alive(timers.Now()))
 				})
 			}
 		})

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -71,7 +71,7 @@ func TestOwnerLearnsOfTheMark(t *testing.T) {
 		synctest.Wait()
 		require.Empty(f, other.marks(), "it may not be idle")
 		require.Empty(f, o.causes())
-		require.NoError(f, o.Stop(clock.Now()))
+		require.NoError(f, o.Stop(timers.Now()))
 		require.False(f, o.Rest())
 	})
 }

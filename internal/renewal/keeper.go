@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/observe"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -71,7 +70,7 @@ type renewal struct {
 // renewAll sends the terms of a tick, the earliest deadline first. Every script is a batch
 // of its own, on a goroutine of its own, so that one that hangs holds up no other.
 func (k *Keeper) renewAll(terms []*Term) {
-	now := clock.Now()
+	now := timers.Now()
 	wanted := make(map[*scripts.Script][]renewal, 1)
 	for _, t := range terms {
 		if r, ok := t.nextRequest(now); ok {
@@ -87,7 +86,7 @@ func (k *Keeper) renewAll(terms []*Term) {
 }
 
 // renew sends one batch, made at now, and gives the replies to its terms.
-func (k *Keeper) renew(now clock.Instant, script *scripts.Script, terms []renewal) {
+func (k *Keeper) renew(now timers.Instant, script *scripts.Script, terms []renewal) {
 	// One renewal interval of the current life: a later reply is worth less than the retry. A shorter patience would not
 	// suffice for a young hold whose server is far away. There is one timer for the batch, not one for each
 	// lock.
@@ -100,7 +99,7 @@ func (k *Keeper) renew(now clock.Instant, script *scripts.Script, terms []renewa
 	ctx, cancel := context.WithTimeout(k.ctx, patience)
 	defer cancel()
 	var failed error
-	sent := clock.Now()
+	sent := timers.Now()
 	for i, said := range k.runner.RunByKey(ctx, batchOf(script, terms)) {
 		switch r := terms[i]; {
 		case said.Err != nil || said.Value < 0:
@@ -117,7 +116,7 @@ func (k *Keeper) renew(now clock.Instant, script *scripts.Script, terms []renewa
 }
 
 // kept notifies the owner of a hold that may be idle.
-func (t *Term) kept(sent clock.Instant, isMarked bool) {
+func (t *Term) kept(sent timers.Instant, isMarked bool) {
 	if owner, is := t.owner.(KeptOwner); is && t.config.MayBeIdle {
 		owner.OnKept(sent, isMarked)
 	}
@@ -125,11 +124,11 @@ func (t *Term) kept(sent clock.Instant, isMarked bool) {
 
 // report notifies the observer how late the latest of these renewals is, the one with the smallest share of its life left. They were
 // requested at from, and the server has replied, unless err says why not.
-func (k *Keeper) report(terms []renewal, from clock.Instant, err error) {
+func (k *Keeper) report(terms []renewal, from timers.Instant, err error) {
 	if k.observer == nil {
 		return
 	}
-	took := clock.Mono() - from.Mono()
+	took := timers.Mono() - from.Mono()
 	var leases int
 	var lag, lease time.Duration
 	worst := math.Inf(-1)
@@ -150,7 +149,7 @@ func (k *Keeper) report(terms []renewal, from clock.Instant, err error) {
 
 // late returns how far past its due time the renewal was requested: a renewal is due a third of the life after the last one.
 func (r *renewal) late() time.Duration {
-	return r.given - clock.Allowance(r.given) - r.left - r.given/renewalsPerLife
+	return r.given - timers.Allowance(r.given) - r.left - r.given/renewalsPerLife
 }
 
 // gone is what a script that renews returns for a hold that does not exist.

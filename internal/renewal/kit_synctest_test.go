@@ -14,7 +14,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -129,7 +128,7 @@ func (m *model) count(calls []wire.Call) fault {
 		require.Len(m, call.Args, 2*len(call.Keys))
 		m.mu.largest = max(m.mu.largest, len(call.Keys))
 		m.mu.renewed += len(call.Keys)
-		m.mu.ticks[clock.Mono().Truncate(time.Millisecond)] += len(call.Keys)
+		m.mu.ticks[timers.Mono().Truncate(time.Millisecond)] += len(call.Keys)
 		if len(m.mu.lifetimes) < 1000 {
 			m.mu.lifetimes, m.mu.at = append(m.mu.lifetimes, millis(m, call.Args[1])), append(m.mu.at, time.Now())
 		}
@@ -235,10 +234,10 @@ type ownedTerm struct {
 }
 
 // OnKept implements KeptOwner.
-func (o *ownedTerm) OnKept(sent clock.Instant, isMarked bool) {
+func (o *ownedTerm) OnKept(sent timers.Instant, isMarked bool) {
 	o.ended.Lock()
 	defer o.ended.Unlock()
-	require.Equal(o.server, clock.Mono(), sent.Mono(), "the model replies at once")
+	require.Equal(o.server, timers.Mono(), sent.Mono(), "the model replies at once")
 	o.ended.kept = append(o.ended.kept, isMarked)
 }
 
@@ -296,7 +295,7 @@ func bubble(t *testing.T, test func(f *fixture)) {
 // start begins a term like an acquire that had its reply at once.
 func (f *fixture) start(config Config) *ownedTerm {
 	o := f.make(config)
-	o.Start(clock.Now())
+	o.Start(timers.Now())
 	return o
 }
 
@@ -304,7 +303,7 @@ func (f *fixture) start(config Config) *ownedTerm {
 func (f *fixture) make(config Config) *ownedTerm {
 	life := config.Life
 	if !config.Until.IsZero() {
-		life = min(life, config.Until.Until(clock.Now()))
+		life = min(life, config.Until.Until(timers.Now()))
 	}
 	return f.makeWith(config, life)
 }
@@ -312,7 +311,7 @@ func (f *fixture) make(config Config) *ownedTerm {
 // startGiven begins a term to which the server gave life at first.
 func (f *fixture) startGiven(config Config, life time.Duration) *ownedTerm {
 	o := f.makeWith(config, life)
-	o.Start(clock.Now())
+	o.Start(timers.Now())
 	return o
 }
 
@@ -323,7 +322,7 @@ func (f *fixture) makeWith(config Config, life time.Duration) *ownedTerm {
 	f.server.mu.keys[o.key] = &key{hold: o.hold, ends: time.Now().Add(life)}
 	f.server.mu.Unlock()
 	config.Keeper = f.Keeper
-	o.Init(o, &config, life, clock.Now())
+	o.Init(o, &config, life, timers.Now())
 	return o
 }
 

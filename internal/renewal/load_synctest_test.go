@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // A thousand locks are renewed by some forty requests a third of their life.
@@ -77,7 +77,7 @@ func TestOneBadKeySpoilsNoBatch(t *testing.T) {
 				continue
 			}
 			require.Empty(f, o.causes())
-			require.NoError(f, o.Alive(clock.Now()))
+			require.NoError(f, o.Alive(timers.Now()))
 		}
 	})
 }
@@ -116,11 +116,11 @@ func TestHastenRenewsAShortTermAtOnce(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 		synctest.Wait()
 		require.Equal(f, 1, f.server.requests())
-		left, given := short.Life(clock.Now())
+		left, given := short.Life(timers.Now())
 		require.Equal(f, life, given)
-		require.Greater(f, left, life-clock.Allowance(life)-20*time.Millisecond)
+		require.Greater(f, left, life-timers.Allowance(life)-20*time.Millisecond)
 		short.Hasten(life)
-		require.NoError(f, short.Stop(clock.Now()))
+		require.NoError(f, short.Stop(timers.Now()))
 		short.Hasten(2 * life)
 		time.Sleep(10 * time.Millisecond)
 		require.Equal(f, 1, f.server.requests())

@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 func TestTheGreatestHoldEndsTermAndKey(t *testing.T) {
@@ -23,19 +23,19 @@ func TestTheGreatestHoldEndsTermAndKey(t *testing.T) {
 			t.Parallel()
 			bubble(t, func(f *fixture) {
 				terms := renewed(life)
-				terms.Until = clock.Now().Add(hold)
+				terms.Until = timers.Now().Add(hold)
 				until := time.Now().Add(hold)
 				o := f.start(terms)
 				time.Sleep(hold + time.Second)
 				synctest.Wait()
 				require.Equal(f, []error{errs.ErrMaxHold}, o.causes())
-				require.Equal(f, errs.ErrMaxHold, o.Alive(clock.Now()))
+				require.Equal(f, errs.ErrMaxHold, o.Alive(timers.Now()))
 				require.False(f, o.ended.at.After(until), "held for longer")
-				require.WithinDuration(f, until, o.ended.at, clock.Allowance(life)+2*time.Millisecond)
+				require.WithinDuration(f, until, o.ended.at, timers.Allowance(life)+2*time.Millisecond)
 				if !o.ended.gone {
 					ends := f.server.ends(o)
 					require.False(f, ends.Before(o.ended.at))
-					require.WithinDuration(f, until, ends, clock.Allowance(life)+2*time.Millisecond, "the key ends just after")
+					require.WithinDuration(f, until, ends, timers.Allowance(life)+2*time.Millisecond, "the key ends just after")
 				}
 				require.LessOrEqual(f, f.server.requests(), int(hold/(life/3))+4)
 			})
@@ -65,11 +65,11 @@ func TestATermIsFreshForHalfOfWhatItWasGiven(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(f *fixture) {
 		o := f.start(renewed(life))
-		require.True(f, o.IsFresh(clock.Now()))
-		require.True(f, o.IsFresh(clock.Now().Add(life/2-clock.Allowance(life))))
-		require.False(f, o.IsFresh(clock.Now().Add(life/2+time.Millisecond)))
-		require.True(f, o.Extended(life/10, clock.Now().Add(life)))
-		require.True(f, o.IsFresh(clock.Now().Add(life)))
-		require.False(f, o.IsFresh(clock.Now().Add(life+life/20+time.Millisecond)))
+		require.True(f, o.IsFresh(timers.Now()))
+		require.True(f, o.IsFresh(timers.Now().Add(life/2-timers.Allowance(life))))
+		require.False(f, o.IsFresh(timers.Now().Add(life/2+time.Millisecond)))
+		require.True(f, o.Extended(life/10, timers.Now().Add(life)))
+		require.True(f, o.IsFresh(timers.Now().Add(life)))
+		require.False(f, o.IsFresh(timers.Now().Add(life+life/20+time.Millisecond)))
 	})
 }

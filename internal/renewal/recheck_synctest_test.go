@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // soon is longer than a question lasts without a fault.
@@ -88,7 +88,7 @@ func TestAHintMayComeBeforeTheStart(t *testing.T) {
 		o := f.make(renewed(life))
 		f.server.steal(o, "another session's")
 		o.Recheck()
-		o.Start(clock.Now())
+		o.Start(timers.Now())
 		time.Sleep(soon)
 		synctest.Wait()
 		require.Equal(f, []error{errs.ErrLost}, o.causes())

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // recheckPause is the longest pause before a question without a reply is asked again.
@@ -17,7 +17,7 @@ const resumedPause = 100 * time.Millisecond
 
 // Fire implements timers.Firer: renewal, retry or deadline.
 func (t *Term) Fire() {
-	now := clock.Now()
+	now := timers.Now()
 	t.mu.Lock()
 	switch {
 	case t.mu.state == ended:
@@ -37,7 +37,7 @@ func (t *Term) Fire() {
 
 // nextRequest returns what to send at now: the life of a renewal that is due, trimmed to the term's end, or
 // 0 for a question alone; or false when the term ended meanwhile or needs no more of it.
-func (t *Term) nextRequest(now clock.Instant) (r renewal, wanted bool) {
+func (t *Term) nextRequest(now timers.Instant) (r renewal, wanted bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.mu.state != renewing || t.Overdue(now) {
@@ -50,7 +50,7 @@ func (t *Term) nextRequest(now clock.Instant) (r renewal, wanted bool) {
 	}
 	isDue := t.isDueLocked(now)
 	if isDue {
-		t.mu.due = clock.Instant{}
+		t.mu.due = timers.Instant{}
 	}
 	if t.config.Renewed && (isDue || !rechecks) {
 		if r.life = t.lifeLocked(now); r.life > 0 {
@@ -65,12 +65,12 @@ func (t *Term) nextRequest(now clock.Instant) (r renewal, wanted bool) {
 }
 
 // lifeLocked returns the life to request in a renewal at now, or 0 if a renewal can no longer help.
-func (t *Term) lifeLocked(now clock.Instant) time.Duration {
+func (t *Term) lifeLocked(now timers.Instant) time.Duration {
 	life := t.config.Life
 	if t.config.AsGiven || t.config.MayBeIdle && !t.mu.lasted {
 		life = t.mu.given
 	}
-	allowance := clock.Allowance(life)
+	allowance := timers.Allowance(life)
 	if until := t.config.Until; !until.IsZero() {
 		life = min(life, until.Until(now))
 	}
@@ -94,7 +94,7 @@ func (t *Term) recordUseLocked(life time.Duration) {
 // life, which leaves seven tries before the deadline, or sooner if there is a question, or if the host has just been
 // suspended: then little may be left, and it is the connection that failed.
 func (t *Term) failed() {
-	now := clock.Now()
+	now := timers.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.mu.state != renewing {
@@ -115,7 +115,7 @@ func (t *Term) failed() {
 	t.scheduleLocked(now)
 }
 
-func (t *Term) isDueLocked(now clock.Instant) bool {
+func (t *Term) isDueLocked(now timers.Instant) bool {
 	return !t.mu.due.IsZero() && t.mu.due.Reached(now)
 }
 
@@ -135,7 +135,7 @@ func (t *Term) grainLocked(interval time.Duration) time.Duration {
 }
 
 // dueAfter returns when a renewal is due, in after sent: rounded down to a multiple of grain.
-func dueAfter(sent clock.Instant, grain, in time.Duration) clock.Instant {
+func dueAfter(sent timers.Instant, grain, in time.Duration) timers.Instant {
 	over := (sent.Mono() + in) % grain
 	if over < 0 {
 		over += grain // down, also before the instant that the clock counts from
@@ -143,7 +143,7 @@ func dueAfter(sent clock.Instant, grain, in time.Duration) clock.Instant {
 	return sent.Add(in - over)
 }
 
-func (t *Term) scheduleLocked(now clock.Instant) {
+func (t *Term) scheduleLocked(now timers.Instant) {
 	in := t.Deadline().Until(now)
 	switch { // while renewing the reply comes first, or the deadline
 	case t.mu.state != idle:

@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 const life = 30 * time.Second
@@ -32,7 +32,7 @@ func TestATermThatFiresTooEarlyOrTooLateDoesNothing(t *testing.T) {
 		time.Sleep(life/2 - time.Second)
 		synctest.Wait()
 		require.Equal(f, 1, f.server.requests(), "it is renewed when that is due")
-		require.NoError(f, o.Stop(clock.Now()))
+		require.NoError(f, o.Stop(timers.Now()))
 		o.Fire()
 		time.Sleep(life)
 		synctest.Wait()
@@ -84,7 +84,7 @@ func TestATermOfAnOldGrantIsRenewedAndEndsInTime(t *testing.T) {
 			t.Parallel()
 			bubble(t, func(f *fixture) {
 				o := f.make(config)
-				sent := clock.Now()
+				sent := timers.Now()
 				time.Sleep(age)
 				o.Start(sent)
 				if config.Renewed {
@@ -93,7 +93,7 @@ func TestATermOfAnOldGrantIsRenewedAndEndsInTime(t *testing.T) {
 					require.Equal(f, 1, f.server.requests(), "it was due before it began")
 					return
 				}
-				time.Sleep(life - clock.Allowance(life) - age + time.Millisecond)
+				time.Sleep(life - timers.Allowance(life) - age + time.Millisecond)
 				synctest.Wait()
 				require.Equal(f, []error{errs.ErrLost}, o.causes())
 			})
@@ -107,7 +107,7 @@ func TestATermThatIsBrokenBeforeItsStartIsNotKept(t *testing.T) {
 	bubble(t, func(f *fixture) {
 		o := f.make(renewed(life))
 		o.Break(errs.ErrClosed, false)
-		o.Start(clock.Now())
+		o.Start(timers.Now())
 		require.Equal(f, []error{errs.ErrClosed}, o.causes())
 		time.Sleep(time.Hour)
 		require.Zero(f, f.server.requests())
@@ -121,9 +121,9 @@ func TestAStoppedTermIsNotRenewed(t *testing.T) {
 		o := f.start(renewed(life))
 		time.Sleep(life)
 		sent := f.server.requests()
-		require.NoError(f, o.Stop(clock.Now()))
-		require.Equal(f, errs.ErrReleased, o.Stop(clock.Now()))
-		require.Equal(f, errs.ErrReleased, o.Alive(clock.Now()))
+		require.NoError(f, o.Stop(timers.Now()))
+		require.Equal(f, errs.ErrReleased, o.Stop(timers.Now()))
+		require.Equal(f, errs.ErrReleased, o.Alive(timers.Now()))
 		time.Sleep(time.Hour)
 		require.Equal(f, sent, f.server.requests())
 		require.Empty(f, o.causes(), "its owner ended it")
@@ -138,7 +138,7 @@ func TestATermThatIsDueButStoppedInTheSameTickIsNotSent(t *testing.T) {
 			time.Sleep(100 * time.Microsecond)
 		}
 		if f.server.requests() == 0 {
-			require.NoError(f, o.Stop(clock.Now()))
+			require.NoError(f, o.Stop(timers.Now()))
 			time.Sleep(time.Hour)
 			require.Zero(f, f.server.requests())
 		}
@@ -152,9 +152,9 @@ func TestABrokenTermEndsOnce(t *testing.T) {
 		o.Break(errs.ErrClosed, true)
 		o.Break(errs.ErrLost, false)
 		o.Gone()
-		require.Equal(f, errs.ErrClosed, o.Stop(clock.Now()))
-		require.Equal(f, errs.ErrClosed, o.Alive(clock.Now()))
-		require.False(f, o.Extended(life, clock.Now()))
+		require.Equal(f, errs.ErrClosed, o.Stop(timers.Now()))
+		require.Equal(f, errs.ErrClosed, o.Alive(timers.Now()))
+		require.False(f, o.Extended(life, timers.Now()))
 		time.Sleep(time.Hour)
 		require.Equal(f, []error{errs.ErrClosed}, o.causes())
 		require.True(f, o.ended.gone)
@@ -170,12 +170,12 @@ func TestAnExtensionPutsOffTheNextRenewal(t *testing.T) {
 		for range 20 {
 			time.Sleep(2 * time.Second) // before the first renewal may be due
 			f.server.extend(o, life)
-			require.True(f, o.Extended(life, clock.Now()))
+			require.True(f, o.Extended(life, timers.Now()))
 		}
 		require.Zero(f, f.server.requests())
-		require.Equal(f, clock.Now().Add(life-clock.Allowance(life)), o.Deadline())
-		require.True(f, o.Extended(life, clock.Now().Add(-time.Second)), "a reply that was overtaken")
-		require.Equal(f, clock.Now().Add(life-clock.Allowance(life)), o.Deadline())
+		require.Equal(f, timers.Now().Add(life-timers.Allowance(life)), o.Deadline())
+		require.True(f, o.Extended(life, timers.Now().Add(-time.Second)), "a reply that was overtaken")
+		require.Equal(f, timers.Now().Add(life-timers.Allowance(life)), o.Deadline())
 	})
 }
 
@@ -186,12 +186,12 @@ func TestAShorterExtensionChangesNothing(t *testing.T) {
 		o := f.start(renewed(life))
 		deadline := o.Deadline()
 		time.Sleep(time.Second)
-		require.True(f, o.Extended(3*time.Second, clock.Now()))
+		require.True(f, o.Extended(3*time.Second, timers.Now()))
 		require.Equal(f, deadline, o.Deadline())
 		require.Equal(f, life, o.Given())
 		time.Sleep(3 * time.Second)
 		require.Zero(f, f.server.requests(), "the next renewal is that of the whole lease")
 		time.Sleep(life)
-		require.NoError(f, o.Alive(clock.Now()))
+		require.NoError(f, o.Alive(timers.Now()))
 	})
 }

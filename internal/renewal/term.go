@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -26,7 +25,7 @@ type Owner interface {
 type KeptOwner interface {
 	// OnKept is called for each renewal, sent at sent, that found the hold. isMarked says that its key was marked: another
 	// attempt may want the lock. OnKept is called as OnTermEnd is.
-	OnKept(sent clock.Instant, isMarked bool)
+	OnKept(sent timers.Instant, isMarked bool)
 }
 
 // End is how a term ended by itself.
@@ -65,7 +64,7 @@ type Config struct {
 	// Life is what each renewal gives the key. A term that is not Renewed has it once.
 	Life time.Duration
 	// Until is when the term ends at the latest; the zero Instant is never.
-	Until   clock.Instant
+	Until   timers.Instant
 	Renewed bool
 	// AsGiven says that a renewal asks for the life that the server gave last, and not for Life: something else than
 	// renewals lengthens the term, too, and the server decides by how much.
@@ -103,34 +102,34 @@ type Term struct {
 	config *Config
 	timer  timers.Timer
 	// deadline is written under mu. It is read under mu too, except for a first check.
-	deadline clock.Atomic
+	deadline timers.Atomic
 
 	mu struct {
 		sync.Mutex
 		state   termState
 		recheck recheckState
-		unused  bool          // no goroutine uses the hold, which may be kept
-		lasted  bool          // one use has lasted since the last renewal was sent
-		isLong  bool          // a renewal has asked for more than the first life
-		due     clock.Instant // the next renewal, by the clock that says sooner; zero if no renewal is scheduled
-		given   time.Duration // the life that the server gave last; a grant gives less than the renewals ask for
-		end     *End          // how the term ended; nil if it was stopped
+		unused  bool           // no goroutine uses the hold, which may be kept
+		lasted  bool           // one use has lasted since the last renewal was sent
+		isLong  bool           // a renewal has asked for more than the first life
+		due     timers.Instant // the next renewal, by the clock that says sooner; zero if no renewal is scheduled
+		given   time.Duration  // the life that the server gave last; a grant gives less than the renewals ask for
+		end     *End           // how the term ended; nil if it was stopped
 	}
 }
 
 // Init makes the term: the server gave the key life, in reply to a call sent at sent. Call it once, before
 // any other method, and before another goroutine knows the term.
-func (t *Term) Init(owner Owner, config *Config, life time.Duration, sent clock.Instant) {
+func (t *Term) Init(owner Owner, config *Config, life time.Duration, sent timers.Instant) {
 	t.owner, t.config = owner, config
 	t.timer.Init(t)
 	t.mu.given = min(config.Life, life)
-	t.deadline.Store(clock.Deadline(sent, life))
+	t.deadline.Store(timers.Deadline(sent, life))
 }
 
 // Start begins the keeping of the term, whose life counts from sent according to Init, unless it has ended since. sent
 // may be long ago: a grant that was handed over was paid for by an earlier request.
-func (t *Term) Start(sent clock.Instant) {
-	now := clock.Now()
+func (t *Term) Start(sent timers.Instant) {
+	now := timers.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.mu.state == ended {
@@ -152,7 +151,7 @@ func (t *Term) Given() time.Duration {
 
 // Life returns how long the term can be trusted without a further renewal, and for how long the server lets
 // the hold live, from its last reply on: both as of one moment.
-func (t *Term) Life(now clock.Instant) (left, given time.Duration) {
+func (t *Term) Life(now timers.Instant) (left, given time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.Deadline().Until(now), t.mu.given
@@ -160,7 +159,7 @@ func (t *Term) Life(now clock.Instant) (left, given time.Duration) {
 
 // Hasten brings the next renewal of a renewed term forward to now, if the server gave it less than life.
 func (t *Term) Hasten(life time.Duration) {
-	now := clock.Now()
+	now := timers.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.mu.state == idle && !t.mu.due.IsZero() && t.mu.given < life {
@@ -190,10 +189,10 @@ func (t *Term) Use() {
 
 // Deadline returns until when the term can be trusted, as of now, or could be until it ended by
 // itself.
-func (t *Term) Deadline() clock.Instant { return t.deadline.Load() }
+func (t *Term) Deadline() timers.Instant { return t.deadline.Load() }
 
 // IsFresh reports whether at least half is left of what the server gave last.
-func (t *Term) IsFresh(now clock.Instant) bool {
+func (t *Term) IsFresh(now timers.Instant) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.deadline.Load().Until(now) >= t.mu.given/2
@@ -201,14 +200,14 @@ func (t *Term) IsFresh(now clock.Instant) bool {
 
 // Overdue reports whether the deadline is reached, as far as that is known without a lock: Alive has to
 // confirm true.
-func (t *Term) Overdue(now clock.Instant) bool { return t.deadline.Load().Reached(now) }
+func (t *Term) Overdue(now timers.Instant) bool { return t.deadline.Load().Reached(now) }
 
 // Config returns how the term keeps its hold.
 func (t *Term) Config() *Config { return t.config }
 
 // Alive compares the clock and returns nil while the term can be trusted, else why it ended. It ends the term
 // if it finds it over.
-func (t *Term) Alive(now clock.Instant) error {
+func (t *Term) Alive(now timers.Instant) error {
 	t.mu.Lock()
 	if t.mu.state == ended {
 		defer t.mu.Unlock()
@@ -231,8 +230,8 @@ func (t *Term) causeLocked() error {
 
 // Extended records that the server gave the key life anew, in reply to a call sent at sent; a life of 0 means
 // that the hold exists. It returns false if the term had ended before.
-func (t *Term) Extended(life time.Duration, sent clock.Instant) bool {
-	now := clock.Now()
+func (t *Term) Extended(life time.Duration, sent timers.Instant) bool {
+	now := timers.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.mu.state == ended || t.Overdue(now) {
@@ -249,7 +248,7 @@ func (t *Term) Extended(life time.Duration, sent clock.Instant) bool {
 	return true
 }
 
-func (t *Term) extendLocked(life time.Duration, sent clock.Instant) {
+func (t *Term) extendLocked(life time.Duration, sent timers.Instant) {
 	interval := life / renewalsPerLife
 	in := interval
 	if life > t.mu.given {
@@ -257,7 +256,7 @@ func (t *Term) extendLocked(life time.Duration, sent clock.Instant) {
 	}
 	// By the monotonic clock: if the wall clock was set back since the last renewal, the new
 	// deadline is earlier by it, and is the right one all the same.
-	deadline := clock.Deadline(sent, life)
+	deadline := timers.Deadline(sent, life)
 	isLonger := deadline.Mono() > t.Deadline().Mono()
 	if isLonger {
 		t.deadline.Store(deadline)
@@ -280,12 +279,12 @@ func (t *Term) Recheck() {
 		return
 	}
 	t.mu.recheck = recheckDue
-	t.scheduleLocked(clock.Now())
+	t.scheduleLocked(timers.Now())
 }
 
 // Stop ends the term for a release: no renewal is sent after it. It returns nil, or why the term had ended
 // before.
-func (t *Term) Stop(now clock.Instant) error {
+func (t *Term) Stop(now timers.Instant) error {
 	t.mu.Lock()
 	if t.mu.state != ended && t.Overdue(now) {
 		return t.endAndUnlock(t.overdueCauseLocked(now), false)
@@ -301,7 +300,7 @@ func (t *Term) Stop(now clock.Instant) error {
 
 // Gone ends the term because the server replied that the hold is gone.
 func (t *Term) Gone() {
-	now := clock.Now()
+	now := timers.Now()
 	t.mu.Lock()
 	if t.mu.state == ended {
 		t.mu.Unlock()
@@ -322,8 +321,8 @@ func (t *Term) Break(cause error, gone bool) bool {
 }
 
 // overdueCauseLocked says why a term has ended that reached its deadline, or whose key is gone.
-func (t *Term) overdueCauseLocked(now clock.Instant) error {
-	if until := t.config.Until; !until.IsZero() && !t.config.Fixed && until.Add(-clock.Allowance(t.config.Life)).Reached(now) {
+func (t *Term) overdueCauseLocked(now timers.Instant) error {
+	if until := t.config.Until; !until.IsZero() && !t.config.Fixed && until.Add(-timers.Allowance(t.config.Life)).Reached(now) {
 		return errs.ErrMaxHold
 	}
 	return errs.ErrLost
@@ -333,11 +332,11 @@ func (t *Term) overdueCauseLocked(now clock.Instant) error {
 // that only one call does so.
 func (t *Term) endAndUnlock(cause error, gone bool) error { //nolint:revive // a fact about the key, not a switch
 	t.mu.state = ended
-	now := clock.Now()
+	now := timers.Now()
 	end := &End{Cause: cause, Gone: gone, Fixed: t.config.Fixed}
 	t.mu.end = end
 	if !gone {
-		end.Left = t.Deadline().Until(now) + clock.Allowance(t.mu.given)
+		end.Left = t.Deadline().Until(now) + timers.Allowance(t.mu.given)
 	}
 	if !t.Overdue(now) {
 		t.deadline.Store(now) // the hold was taken by force before the deadline

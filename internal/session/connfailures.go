@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -72,7 +72,7 @@ func (cf *connFailures) check() {
 	if cf.seen.Load() == changes {
 		return
 	}
-	now := clock.Mono()
+	now := timers.Mono()
 	cf.mu.Lock()
 	defer cf.mu.Unlock()
 	if cf.mu.next != 0 && now < cf.mu.next {

@@ -5,13 +5,13 @@ package session
 import (
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // FireLate lets a patience end, by the session's timers, that was due so long before.
 func (s *Session) FireLate(by time.Duration) *Patience {
 	p := s.patiencePool.Get().(*Patience) //nolint:forcetypeassert // nothing else is ever put
-	p.due = clock.Mono() - by
+	p.due = timers.Mono() - by
 	s.Timers.Schedule(&p.entry, 0)
 	return p
 }

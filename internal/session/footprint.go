@@ -5,7 +5,7 @@ package session
 import (
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -63,7 +63,7 @@ func (f *Footprint) ExecutableFor(server wire.Stamp) time.Duration {
 // Undo returns the undo, by call, of an attempt that is over. What the server has of it lasts for lasts, and a hold that a
 // copy of a request makes lasts for life. The undo ends with the first reply after which no copy can be executed any more.
 func (f *Footprint) Undo(call wire.Call, lasts, life time.Duration) *Undo {
-	now := clock.Now()
+	now := timers.Now()
 	u := &Undo{Call: call, Until: now.Add(lasts), footprint: *f, life: life}
 	if f.Unknown {
 		u.executableUntil = now.Add(MaxPatience)

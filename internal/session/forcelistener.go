@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/timers"
@@ -105,7 +104,7 @@ func (s *Session) ListenForRecalls() {
 }
 
 // ReceivesRecalls reports whether recalls have arrived without a gap since before sent, as far as is known now.
-func (s *Session) ReceivesRecalls(sent clock.Instant) bool {
+func (s *Session) ReceivesRecalls(sent timers.Instant) bool {
 	since := s.recallsSince.Load()
 	return since != nil && since.Mono() < sent.Mono()
 }
@@ -217,9 +216,9 @@ func (c *forceChannel) OnUnsubscribed() {
 func (c *forceChannel) noteSubscription() (arrived bool) {
 	c.noting.Lock()
 	defer c.noting.Unlock()
-	var since *clock.Instant
+	var since *timers.Instant
 	if !c.IsUnsubscribed() {
-		now := clock.Now()
+		now := timers.Now()
 		since = &now
 	}
 	s := c.session

@@ -7,11 +7,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // holdSpy counts how often it is asked to check.
@@ -84,7 +84,7 @@ func TestSessionListensForRecalls(t *testing.T) {
 	s.Timers.Pause() // it does not begin to listen
 	require.NoError(t, s.Begin())
 	defer s.End()
-	early := clock.Now()
+	early := timers.Now()
 	require.False(t, s.ReceivesRecalls(early))
 	s.ListenForRecalls()
 	s.Timers.Resume()
@@ -92,7 +92,7 @@ func TestSessionListensForRecalls(t *testing.T) {
 		redistest.Receive(t, "the question about holds that were forced before", hold)
 	}
 	for range 2 {
-		redistest.Await(t, "the subscription", func() bool { return s.ReceivesRecalls(clock.Now()) })
+		redistest.Await(t, "the subscription", func() bool { return s.ReceivesRecalls(timers.Now()) })
 		require.False(t, s.ReceivesRecalls(early))
 		channel := names.Session(names.DefaultPrefix, s.ID())
 		const attempt = "0123456789012345678"
@@ -119,17 +119,17 @@ func TestSubscriptionToRecallsIsThatOfNow(t *testing.T) {
 	require.NoError(t, s.Begin())
 	defer s.End()
 	s.ListenForRecalls()
-	redistest.Await(t, "the subscription", func() bool { return s.ReceivesRecalls(clock.Now()) })
-	before := clock.Now()
+	redistest.Await(t, "the subscription", func() bool { return s.ReceivesRecalls(timers.Now()) })
+	before := timers.Now()
 	s.LateUnsubscribed()
 	require.Empty(t, redistest.Receive(t, "the recall of all", spy.recalled))
 	require.False(t, s.ReceivesRecalls(before))
-	redistest.Await(t, "a time after that", func() bool { return s.ReceivesRecalls(clock.Now()) })
+	redistest.Await(t, "a time after that", func() bool { return s.ReceivesRecalls(timers.Now()) })
 
 	server.Stop()
 	require.Empty(t, redistest.Receive(t, "the end of the subscription", spy.recalled))
 	s.LateSubscribed()
-	require.False(t, s.ReceivesRecalls(clock.Now()))
+	require.False(t, s.ReceivesRecalls(timers.Now()))
 	s.LateUnsubscribed()
 	require.Empty(t, spy.recalled)
 }

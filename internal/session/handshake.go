@@ -11,9 +11,9 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -152,7 +152,7 @@ func (s *Session) hello(ctx context.Context, r *wire.Runner, key string) error {
 		s.Dispatch.DisableShardedChannels() // before any caller that waits for this continues
 	}
 	s.warnOfEviction(reply.Text(2), reply.Text(3)) // before the time is known: callers then pass Handshake, and may call Close
-	s.Clock.Observe(s.Runner.Slot(key), reply.Stamp(1), clock.Now())
+	s.Clock.Observe(s.Runner.Slot(key), reply.Stamp(1), timers.Now())
 	s.handshakes.ofClient.Store(ofClient) // first: versions says that this is known
 	s.handshakes.versions.Store(versions)
 	return nil

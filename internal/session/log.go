@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/observe"
 	"github.com/signalbox-go/signalbox/internal/renewal"
@@ -140,7 +139,7 @@ func (l *Logs) flush() {
 
 // add counts an event. The first one schedules the line.
 func (b *eventBatch) add(labels observe.Labels, attributes ...any) {
-	now := clock.Mono()
+	now := timers.Mono()
 	b.mu.Lock()
 	b.mu.events++
 	first := b.mu.events == 1

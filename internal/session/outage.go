@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/observe"
 	"github.com/signalbox-go/signalbox/internal/timers"
@@ -130,7 +129,7 @@ func (o *outages) Failed( //nolint:revive // ended is a fact, not a switch
 	script string, key string, began time.Duration, err error, ended bool,
 ) {
 	o.session.connFailures.check()
-	now := clock.Mono()
+	now := timers.Mono()
 	cause, isOutage := causeOf(err)
 	if !isOutage || ended && cause == unreachable && now-began < minWait {
 		return
@@ -209,7 +208,7 @@ func (o *outages) returned(labels observe.Labels, op string, err error) {
 	if !isOutage {
 		return
 	}
-	now := clock.Mono()
+	now := timers.Mono()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	current := &o.mu.byCause[cause]
@@ -223,7 +222,7 @@ func (o *outages) returned(labels observe.Labels, op string, err error) {
 // messagesLost notes that no messages arrive. If the server refuses them, they do not come back by themselves, and the log says so at
 // once. They count as lost until they have arrived for a while: a subscription that breaks again and again is one outage.
 func (o *outages) messagesLost(err error) {
-	now := clock.Mono()
+	now := timers.Mono()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	current := &o.mu.byCause[unheard]
@@ -242,7 +241,7 @@ func (o *outages) messagesLost(err error) {
 func (o *outages) messagesBack() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.mu.messages, o.mu.messagesSince = nil, clock.Mono()
+	o.mu.messages, o.mu.messagesSince = nil, timers.Mono()
 	if o.mu.byCause[unheard].calls > 0 {
 		o.session.Timers.Schedule(&o.entry, silentFor)
 	}
@@ -251,7 +250,7 @@ func (o *outages) messagesBack() {
 // Fire implements timers.Firer: messages have been missing, or have been back, for a while. While no call has a reply, that is the reason,
 // and is logged by itself.
 func (o *outages) Fire() {
-	now := clock.Mono()
+	now := timers.Mono()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	current, err := &o.mu.byCause[unheard], o.mu.messages
@@ -272,7 +271,7 @@ func (o *outages) Replied(script string, key string) {
 	if !o.open.Load() {
 		return
 	}
-	now := clock.Mono()
+	now := timers.Mono()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for cause := range outageCauses {
@@ -285,7 +284,7 @@ func (o *outages) Replied(script string, key string) {
 // concernsLocked reports whether the reply to a call shows that an outage is over.
 func (o *outages) concernsLocked(cause outageCause, script string, key string) bool {
 	current, r := &o.mu.byCause[cause], o.session.Runner
-	quiet := clock.Mono() - current.last
+	quiet := timers.Mono() - current.last
 	switch {
 	case r.Clustered() && r.Slot(current.key) != r.Slot(key):
 		return false
@@ -315,7 +314,7 @@ func (o *outages) updateOpenLocked() {
 
 // Late notes that the server executed a request for the lock of key too late for it to take effect.
 func (o *outages) Late(key string, err error) {
-	now := clock.Mono()
+	now := timers.Mono()
 	o.failed(late, "", key, now, now, err)
 }
 
@@ -324,7 +323,7 @@ func (o *outages) InTime(key string) {
 	if !o.open.Load() {
 		return
 	}
-	now := clock.Mono()
+	now := timers.Mono()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if current := &o.mu.byCause[late]; current.calls > 0 && current.key == key {
@@ -337,7 +336,7 @@ const oldServer = "old server"
 
 // tooOld notes that the server that has key is too old, and returns err, which says so.
 func (o *outages) tooOld(key string, err error) error {
-	now := clock.Mono()
+	now := timers.Mono()
 	o.failed(never, oldServer, o.ofNode(key), now, now, err)
 	return err
 }

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -73,7 +72,7 @@ func newPatience(s *Session) *Patience {
 func (s *Session) Patient(d time.Duration) *Patience {
 	p := s.patiencePool.Get().(*Patience) //nolint:errcheck,forcetypeassert // nothing else is ever put
 	p.limit = d
-	p.wait(clock.Mono(), d)
+	p.wait(timers.Mono(), d)
 	return p
 }
 
@@ -98,7 +97,7 @@ func (p *Patience) End() {
 
 // Fire implements timers.Firer. After wait, Fire must not use the patience any more: End may have returned it to the pool.
 func (p *Patience) Fire() {
-	now := clock.Mono()
+	now := timers.Mono()
 	switch late := now - p.due; {
 	case late > maxLateness:
 		p.wait(now, min(late, maxGrace))

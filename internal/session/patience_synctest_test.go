@@ -10,8 +10,8 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // noServer is a client that nothing is asked of.
@@ -43,12 +43,12 @@ func TestPatienceThatEndsLateIsExtended(t *testing.T) {
 // A wall clock that is set forward does not shorten the patience with a server.
 func TestPatienceLastsThoughTheTimersCountASleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		defer clock.Skew(0)
+		defer timers.Skew(0)
 		s := session.New(noServer{}, session.Defaults(), false)
 		begun := time.Now()
 		p := s.Patient(time.Second)
 		synctest.Wait()
-		clock.Skew(time.Hour)
+		timers.Skew(time.Hour)
 		<-p.Done()
 		require.WithinRange(t, time.Now(), begun.Add(time.Second), begun.Add(time.Second+10*time.Millisecond))
 		p.End()

@@ -6,9 +6,9 @@ import (
 	"cmp"
 	"context"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // Access is a right to a lock.
@@ -68,5 +68,5 @@ type ManyReleaser interface {
 	// BatchKey returns the key of the holds of the same type that can be released with this one.
 	BatchKey() BatchKey
 	// ReleaseMany is OnRelease for this hold and for the others, in one step.
-	ReleaseMany(now clock.Instant, others []ManyReleaser) []error
+	ReleaseMany(now timers.Instant, others []ManyReleaser) []error
 }

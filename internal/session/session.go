@@ -15,7 +15,6 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/layout"
@@ -71,7 +70,7 @@ type Session struct {
 		forceListening listenState
 	}
 	forceListener forceListener
-	recallsSince  atomic.Pointer[clock.Instant] // when the subscription to recalls was confirmed; nil without one; set under mu
+	recallsSince  atomic.Pointer[timers.Instant] // when the subscription to recalls was confirmed; nil without one; set under mu
 	logWriter     logWriter
 }
 
@@ -327,7 +326,7 @@ func (s *Session) EvictionError() error {
 // NotAfter returns until when, in the time of the server that has slot, a call sent now that creates state
 // may take effect. That is as long as the lease that it asks for, since a later execution grants a lease that
 // is over already, and at most MaxPatience.
-func (s *Session) NotAfter(slot uint16, now clock.Instant, life time.Duration) wire.Stamp {
+func (s *Session) NotAfter(slot uint16, now timers.Instant, life time.Duration) wire.Stamp {
 	return s.Clock.NotAfter(slot, now, min(life, MaxPatience))
 }
 

@@ -12,11 +12,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -46,7 +46,7 @@ func TestNotAfterIsTheLeaseAndThreeSecondsAtMost(t *testing.T) {
 	began := time.Now()
 	require.NoError(t, s.Handshake(t.Context(), "sb:{a}:lock"))
 	took := time.Since(began) // the server's time is known as well as that
-	now := clock.Now()
+	now := timers.Now()
 	for life, most := range map[time.Duration]time.Duration{
 		100 * time.Millisecond: 100 * time.Millisecond,
 		3 * time.Second:        3 * time.Second,

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -28,7 +27,7 @@ const (
 type Undo struct {
 	Call wire.Call
 	// Until is when the undo need not be repeated any more: the key has ended by itself.
-	Until clock.Instant
+	Until timers.Instant
 	// OnReply handles a reply, and returns when to send the undo again: 0 is never. It may set Until.
 	OnReply func(wire.Reply) (again time.Duration)
 	// OnDone, if it is not nil, is called once when the undo is done or given up, with no lock held.
@@ -37,7 +36,7 @@ type Undo struct {
 
 	// Footprint.Undo sets the next three. executableUntil is until when a request that is undone may still be executed; zero
 	// if none can be. After that an error that wire.EndsUndo knows ends the undo.
-	executableUntil clock.Instant
+	executableUntil timers.Instant
 	footprint       Footprint
 	life            time.Duration // how long a hold lasts that a copy of a request makes
 
@@ -52,7 +51,7 @@ type Undo struct {
 func (u *Undo) AfterCopies(server wire.Stamp) time.Duration {
 	left := u.footprint.ExecutableFor(server)
 	if left > 0 {
-		u.Until = clock.Now().Add(min(left, MaxClockSkew) + u.life)
+		u.Until = timers.Now().Add(min(left, MaxClockSkew) + u.life)
 	}
 	return left
 }
@@ -109,7 +108,7 @@ func (un *Undoer) Pending() int {
 func (u *Undo) Fire() { u.undoer.batches.Put(u) }
 
 // isPastExecution reports whether no request that is undone can be executed any more.
-func (u *Undo) isPastExecution(now clock.Instant) bool {
+func (u *Undo) isPastExecution(now timers.Instant) bool {
 	return u.executableUntil.IsZero() || u.executableUntil.Mono() <= now.Mono()
 }
 
@@ -149,7 +148,7 @@ func (un *Undoer) send(undos []*Undo) {
 		calls[i] = u.Call
 	}
 	outcomes := un.runner.RunMany(ctx, calls)
-	now := clock.Now()
+	now := timers.Now()
 	for i, u := range undos {
 		var again time.Duration
 		switch {

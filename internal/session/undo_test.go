@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
@@ -81,7 +80,7 @@ func newUndoer(tb testing.TB, at redistest.Dialer) *session.Undoer {
 func countingUndo(replies *atomic.Int64, until time.Duration) *session.Undo {
 	return &session.Undo{
 		Call:  wire.Call{Script: scripts.SessionHello, Keys: []string{"sb:{a}:lock"}},
-		Until: clock.Now().Add(until),
+		Until: timers.Now().Add(until),
 		OnReply: func(wire.Reply) time.Duration {
 			replies.Add(1)
 			return 0

@@ -8,15 +8,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/signalbox-go/signalbox/internal/clock"
 )
 
 // skewed runs a test that sets the wall clock, in virtual time. It returns when an entry fired, and what was said of sleeps.
 func skewed(t *testing.T, test func(f *fixture, fired chan time.Time, slept *[]Suspension)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		defer clock.Skew(0)
+		defer Skew(0)
 		f := newFixture()
 		defer f.Close()
 		var slept []Suspension
@@ -30,10 +28,10 @@ func TestSuspendedHostFiresWhatCameDueMeanwhile(t *testing.T) {
 	skewed(t, func(f *fixture, fired chan time.Time, slept *[]Suspension) {
 		fire := func() { fired <- time.Now() }
 		due, later := newTestTimer(fire), newTestTimer(fire)
-		f.Schedule(&due.Entry, time.Hour)
-		f.Schedule(&later.Entry, time.Hour+2*time.Second)
+		f.Schedule(&due.Timer, time.Hour)
+		f.Schedule(&later.Timer, time.Hour+2*time.Second)
 		time.Sleep(time.Second)
-		clock.Skew(time.Hour)
+		Skew(time.Hour)
 		resumed := time.Now()
 		require.LessOrEqual(t, (<-fired).Sub(resumed), compareEvery)
 		require.Len(t, *slept, 1)
@@ -42,7 +40,7 @@ func TestSuspendedHostFiresWhatCameDueMeanwhile(t *testing.T) {
 		require.Equal(t, 2, f.fired.get())
 		require.Zero(t, f.idle.get())
 		fresh := newTestTimer(fire)
-		f.Schedule(&fresh.Entry, time.Second)
+		f.Schedule(&fresh.Timer, time.Second)
 		from := time.Now()
 		require.Equal(t, time.Second, (<-fired).Sub(from), "a sleep counts once")
 		require.Equal(t, time.Hour, time.Duration(f.suspended.Load()))
@@ -53,12 +51,12 @@ func TestSuspendedHostFiresWhatCameDueMeanwhile(t *testing.T) {
 func TestSleepAfterTheWallClockWasSetBackCounts(t *testing.T) {
 	skewed(t, func(f *fixture, fired chan time.Time, slept *[]Suspension) {
 		timer := newTestTimer(func() { fired <- time.Now() })
-		f.Schedule(&timer.Entry, time.Minute)
+		f.Schedule(&timer.Timer, time.Minute)
 		synctest.Wait()
-		clock.Skew(-time.Hour)
+		Skew(-time.Hour)
 		time.Sleep(time.Second)
 		require.Empty(t, *slept)
-		clock.Skew(-time.Hour + time.Minute)
+		Skew(-time.Hour + time.Minute)
 		resumed := time.Now()
 		require.LessOrEqual(t, (<-fired).Sub(resumed), compareEvery)
 		require.Len(t, *slept, 1)
@@ -70,10 +68,10 @@ func TestSlowDriftOfTheClocksAddsUp(t *testing.T) {
 	skewed(t, func(f *fixture, fired chan time.Time, _ *[]Suspension) {
 		timer := newTestTimer(func() { fired <- time.Now() })
 		from := time.Now()
-		f.Schedule(&timer.Entry, time.Minute)
+		f.Schedule(&timer.Timer, time.Minute)
 		for drift := time.Duration(0); drift < 100*time.Millisecond; drift += time.Millisecond {
 			time.Sleep(compareEvery)
-			clock.Skew(drift)
+			Skew(drift)
 		}
 		require.InDelta(t, time.Minute-100*time.Millisecond, (<-fired).Sub(from), float64(clockNoise))
 	})
@@ -83,14 +81,14 @@ func TestSlowDriftOfTheClocksAddsUp(t *testing.T) {
 func TestClocksAreComparedThoughTheGoroutineIsWokenAllTheTime(t *testing.T) {
 	skewed(t, func(f *fixture, fired chan time.Time, _ *[]Suspension) {
 		timer := newTestTimer(func() { fired <- time.Now() })
-		f.Schedule(&timer.Entry, time.Hour)
-		clock.Skew(2 * time.Hour)
+		f.Schedule(&timer.Timer, time.Hour)
+		Skew(2 * time.Hour)
 		resumed := time.Now()
 		for range 10 {
 			soon := newTestTimer(func() {})
-			f.Schedule(&soon.Entry, compareEvery/4)
+			f.Schedule(&soon.Timer, compareEvery/4)
 			time.Sleep(compareEvery / 10)
-			f.Cancel(&soon.Entry)
+			f.Cancel(&soon.Timer)
 		}
 		require.LessOrEqual(t, (<-fired).Sub(resumed), compareEvery)
 	})
@@ -100,10 +98,10 @@ func TestWallClockOfAnotherCenturyDoesNotOverflow(t *testing.T) {
 	skewed(t, func(f *fixture, fired chan time.Time, slept *[]Suspension) {
 		timer := newTestTimer(func() { fired <- time.Now() })
 		for n := range 4 {
-			clock.Skew(0)
-			f.Schedule(&timer.Entry, time.Hour)
+			Skew(0)
+			f.Schedule(&timer.Timer, time.Hour)
 			time.Sleep(time.Second)
-			clock.Skew(200 * 365 * 24 * time.Hour)
+			Skew(200 * 365 * 24 * time.Hour)
 			<-fired
 			require.Len(t, *slept, n+1)
 		}

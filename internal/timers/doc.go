@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package timers drives one timing wheel on real, monotonic time: it fires a timer when its delay is over,
-// with one goroutine for any number of timers.
+// Package timers has what the library knows of time: it fires a [Timer] when its delay is over, with one goroutine and one hashed
+// [Wheel] for any number of timers, and an [Instant] is a moment on two clocks.
 //
 // # Usage
 //

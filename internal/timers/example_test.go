@@ -7,12 +7,11 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/timers"
-	"github.com/signalbox-go/signalbox/internal/timers/wheel"
 )
 
 // lease is a thing that is timed: it embeds its entry. Fire must not block.
 type lease struct {
-	expiry wheel.Entry
+	expiry timers.Timer
 	gone   chan struct{}
 }
 

@@ -6,15 +6,13 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
-
-	"github.com/signalbox-go/signalbox/internal/timers/wheel"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // testTimer is a thing with an entry, as users have it.
 type testTimer struct {
-	wheel.Entry
+	Timer
 	fire func()
 }
 

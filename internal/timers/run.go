@@ -6,8 +6,6 @@ import (
 	"context"
 	"runtime/pprof"
 	"time"
-
-	"github.com/signalbox-go/signalbox/internal/timers/wheel"
 )
 
 // wakeFor makes sure that the goroutine calls next in time for due, an entry that the wheel reported as earlier
@@ -58,7 +56,7 @@ func (t *Timers) run() {
 	unlabelled := context.Background()
 	labelled := pprof.WithLabels(unlabelled, pprof.Labels("signalbox", "timers"))
 	pprof.SetGoroutineLabels(unlabelled) // the caller of Schedule may have labels, which are inherited
-	due := make([]*wheel.Entry, 0, wheel.MaxBatch)
+	due := make([]*Timer, 0, MaxBatch)
 	sleep := time.NewTimer(time.Hour) // reset before each use
 	defer sleep.Stop()
 	var target int64
@@ -140,7 +138,7 @@ func (t *Timers) reportWake(fires int) {
 }
 
 // fire fires the entries of a batch. The entries that are left when Close is called never fire.
-func (t *Timers) fire(due []*wheel.Entry) {
+func (t *Timers) fire(due []*Timer) {
 	for _, e := range due {
 		if t.closed.Load() {
 			return

@@ -28,8 +28,8 @@ func TestNothingIsMissedWhileTheGoroutineEndsAndStarts(t *testing.T) {
 			for range rounds {
 				in := time.Duration(random.Int64N(int64(3 * time.Millisecond)))
 				from := time.Now()
-				timers.Schedule(&timer.Entry, in)
-				if random.IntN(3) == 0 && timers.Cancel(&timer.Entry) {
+				timers.Schedule(&timer.Timer, in)
+				if random.IntN(3) == 0 && timers.Cancel(&timer.Timer) {
 					continue
 				}
 				at := <-fired // the test's own time limit ends a wait for a missed one
@@ -57,9 +57,9 @@ func TestConcurrentUseWithCloseIsSafe(t *testing.T) {
 					}
 				})
 				for range 200 {
-					timers.Schedule(&timer.Entry, time.Duration(random.Int64N(int64(2*time.Millisecond))))
+					timers.Schedule(&timer.Timer, time.Duration(random.Int64N(int64(2*time.Millisecond))))
 					if random.IntN(2) == 0 {
-						timers.Cancel(&timer.Entry)
+						timers.Cancel(&timer.Timer)
 					}
 				}
 			})
@@ -78,9 +78,9 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 	timers := New()
 	defer timers.Close()
 	timer, first := newTestTimer(func() {}), newTestTimer(func() {})
-	timers.Schedule(&first.Entry, time.Hour)
+	timers.Schedule(&first.Timer, time.Hour)
 	require.Zero(t, testing.AllocsPerRun(1000, func() {
-		timers.Schedule(&timer.Entry, 2*time.Hour)
-		timers.Cancel(&timer.Entry)
+		timers.Schedule(&timer.Timer, 2*time.Hour)
+		timers.Cancel(&timer.Timer)
 	}))
 }

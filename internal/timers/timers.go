@@ -7,9 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/signalbox-go/signalbox/internal/clock"
-	"github.com/signalbox-go/signalbox/internal/timers/wheel"
 )
 
 const (
@@ -31,18 +28,11 @@ const (
 	maxSuspension = 30 * 24 * time.Hour
 )
 
-// Timer is one thing that is timed. Embed it by value, and call Init once with its Firer; it must not be copied
-// while it is scheduled.
-type Timer = wheel.Entry
-
-// Firer is called when a Timer fires.
-type Firer = wheel.Firer
-
 // Timers fires timers after a delay. New makes one; all methods may be called by any
 // goroutine at any time, except that Close must not be called from Fire.
 type Timers struct {
-	wheel *wheel.Wheel // assigned once
-	base  time.Time    // tick 0, with monotonic reading; assigned once
+	wheel *Wheel    // assigned once
+	base  time.Time // tick 0, with monotonic reading; assigned once
 
 	// closed is set once, under mu. It is read without mu by Schedule, to return
 	// early, and by the goroutine between two Fires.
@@ -57,7 +47,7 @@ type Timers struct {
 
 	// suspended is how long the host was suspended in all, as far as compareClocks noticed; nanoseconds.
 	suspended atomic.Int64
-	// resumedAt says when compareClocks noticed the last suspension, on the monotonic clock of package clock; 0 is never.
+	// resumedAt says when compareClocks noticed the last suspension, on the monotonic clock of Instant; 0 is never.
 	resumedAt atomic.Int64
 	// onSuspended is called by compareClocks; nil without OnSuspended.
 	onSuspended func(Suspension)
@@ -86,7 +76,7 @@ type Timers struct {
 // New returns Timers with nothing scheduled. It starts nothing.
 func New() *Timers {
 	return &Timers{
-		wheel: wheel.New(slots),
+		wheel: NewWheel(slots),
 		base:  time.Now(),
 		wake:  make(chan struct{}, 1),
 	}
@@ -96,7 +86,7 @@ func New() *Timers {
 type Suspension struct {
 	// Lasted is how much further the wall clock went.
 	Lasted time.Duration
-	// Before is when the clocks were last known to go alike, on the monotonic clock of package clock.
+	// Before is when the clocks were last known to go alike, on the monotonic clock of Instant.
 	Before time.Duration
 }
 
@@ -211,21 +201,21 @@ func (t *Timers) compareClocks() {
 
 // JustResumed reports whether the host was suspended until some seconds before now: calls may fail because its connections
 // are gone, or its network is not up yet.
-func (t *Timers) JustResumed(now clock.Instant) bool {
+func (t *Timers) JustResumed(now Instant) bool {
 	woke := t.resumedAt.Load()
 	return woke != 0 && now.Mono()-time.Duration(woke) < resumeGrace
 }
 
 // resetComparison starts a new comparison: the clocks go alike as of now.
-func (t *Timers) resetComparison(now clock.Instant) {
+func (t *Timers) resetComparison(now Instant) {
 	t.compared.lead, t.compared.at = now.Lead(), now.Mono()
 }
 
 // readClocks reads both clocks. The wall clock is read first: a goroutine that loses its processor between the two sees
 // the wall clock lag, and would see a suspension the next time. So both are read twice, and the readings that lag less are returned.
-func readClocks() clock.Instant {
-	now := clock.Now()
-	if again := clock.Now(); again.Lead() > now.Lead() {
+func readClocks() Instant {
+	now := Now()
+	if again := Now(); again.Lead() > now.Lead() {
 		return again
 	}
 	return now

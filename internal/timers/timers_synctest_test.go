@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/signalbox-go/signalbox/internal/timers/wheel"
 )
 
 // fixture is a Timers in a bubble, with its wake-ups counted: wake-ups that fired something,
@@ -65,7 +63,7 @@ func TestFireComesAtTheFirstTickAfterTheDelay(t *testing.T) {
 			time.Millisecond, 90 * time.Second, 25 * time.Hour,
 		} {
 			timer := newTestTimer(func() { shots <- shot{in, time.Since(from), time.Since(f.start)} })
-			f.Schedule(&timer.Entry, in)
+			f.Schedule(&timer.Timer, in)
 		}
 		for range cap(shots) {
 			s := <-shots
@@ -86,11 +84,11 @@ func TestEndlessDelayNeverFires(t *testing.T) {
 		defer f.Close()
 		timer := newTestTimer(func() { t.Error("fired") })
 		time.Sleep(time.Second) // present and delay together exceed an int64
-		f.Schedule(&timer.Entry, math.MaxInt64)
+		f.Schedule(&timer.Timer, math.MaxInt64)
 		time.Sleep(24 * time.Hour)
 		synctest.Wait()
 		require.Zero(t, f.idle.get())
-		require.True(t, f.Cancel(&timer.Entry))
+		require.True(t, f.Cancel(&timer.Timer))
 	})
 }
 
@@ -100,14 +98,14 @@ func TestLaterScheduleAndCancelDoNotWakeTheGoroutine(t *testing.T) {
 		f := newFixture()
 		defer f.Close()
 		timer := newTestTimer(func() { t.Error("fired") })
-		f.Schedule(&timer.Entry, 10*time.Second)
+		f.Schedule(&timer.Timer, 10*time.Second)
 		synctest.Wait()
 		for range 100_000 {
-			f.Cancel(&timer.Entry)
-			f.Schedule(&timer.Entry, 10*time.Second)
+			f.Cancel(&timer.Timer)
+			f.Schedule(&timer.Timer, 10*time.Second)
 			time.Sleep(50 * time.Microsecond)
 		}
-		f.Cancel(&timer.Entry)
+		f.Cancel(&timer.Timer)
 		synctest.Wait()
 		require.Zero(t, f.disturbed.get()+f.idle.get(), "5 seconds, nothing was due")
 		time.Sleep(compareEvery)
@@ -125,10 +123,10 @@ func TestEarlierScheduleWakesTheGoroutineOnce(t *testing.T) {
 		at := make(chan time.Duration, 3)
 		fire := func() { at <- time.Since(f.start) }
 		late, soon, between := newTestTimer(fire), newTestTimer(fire), newTestTimer(fire)
-		f.Schedule(&late.Entry, time.Hour)
+		f.Schedule(&late.Timer, time.Hour)
 		synctest.Wait()
-		f.Schedule(&soon.Entry, time.Second)
-		f.Schedule(&between.Entry, time.Minute)
+		f.Schedule(&soon.Timer, time.Second)
+		f.Schedule(&between.Timer, time.Minute)
 		synctest.Wait()
 		require.Equal(t, 1, f.disturbed.get())
 		for _, want := range []time.Duration{time.Second, time.Minute, time.Hour} {
@@ -148,16 +146,16 @@ func TestEarlierScheduleBesideAComparisonFiresInTime(t *testing.T) {
 		f := newFixture()
 		defer f.Close()
 		late := newTestTimer(func() { t.Error("fired") })
-		f.Schedule(&late.Entry, 24*time.Hour)
+		f.Schedule(&late.Timer, 24*time.Hour)
 		at := make(chan time.Time, 1)
 		for n := range 200 {
 			time.Sleep(compareEvery) // ends with a sleep of the goroutine
 			in, from := time.Duration(n)*10*time.Millisecond, time.Now()
 			soon := newTestTimer(func() { at <- time.Now() })
-			f.Schedule(&soon.Entry, in)
+			f.Schedule(&soon.Timer, in)
 			require.Equal(t, in, (<-at).Sub(from))
 		}
-		require.True(t, f.Cancel(&late.Entry))
+		require.True(t, f.Cancel(&late.Timer))
 	})
 }
 
@@ -168,9 +166,9 @@ func TestPostponedEntryCostsOneWakeUp(t *testing.T) {
 		defer f.Close()
 		fired := make(chan time.Duration, 1)
 		timer := newTestTimer(func() { fired <- time.Since(f.start) })
-		f.Schedule(&timer.Entry, 10*time.Second)
+		f.Schedule(&timer.Timer, 10*time.Second)
 		synctest.Wait()
-		f.Schedule(&timer.Entry, time.Hour)
+		f.Schedule(&timer.Timer, time.Hour)
 		require.Equal(t, time.Hour, <-fired)
 		synctest.Wait()
 		require.Equal(t, 1, f.idle.get())
@@ -184,7 +182,7 @@ func TestGoroutineBearsALabel(t *testing.T) {
 		f := newFixture()
 		defer f.Close()
 		timer := newTestTimer(func() {})
-		f.Schedule(&timer.Entry, time.Hour)
+		f.Schedule(&timer.Timer, time.Hour)
 		synctest.Wait()
 		var profile strings.Builder
 		require.NoError(t, pprof.Lookup("goroutine").WriteTo(&profile, 1))
@@ -201,7 +199,7 @@ func TestGoroutineEndsWhenNothingIsLeftAndStartsAgain(t *testing.T) {
 		timer := newTestTimer(fires.add)
 		require.False(t, f.isRunning(), "New starts nothing")
 		for round := range 3 {
-			f.Schedule(&timer.Entry, time.Second)
+			f.Schedule(&timer.Timer, time.Second)
 			synctest.Wait()
 			require.True(t, f.isRunning())
 			time.Sleep(time.Second)
@@ -220,18 +218,18 @@ func TestCancelledEntryDoesNotFire(t *testing.T) {
 		defer f.Close()
 		var fires counter
 		timer := newTestTimer(fires.add)
-		f.Schedule(&timer.Entry, time.Second)
-		require.True(t, f.Cancel(&timer.Entry))
-		require.False(t, f.Cancel(&timer.Entry))
-		f.Schedule(&timer.Entry, 2*time.Second)
-		f.Schedule(&timer.Entry, 5*time.Second)
+		f.Schedule(&timer.Timer, time.Second)
+		require.True(t, f.Cancel(&timer.Timer))
+		require.False(t, f.Cancel(&timer.Timer))
+		f.Schedule(&timer.Timer, 2*time.Second)
+		f.Schedule(&timer.Timer, 5*time.Second)
 		time.Sleep(4 * time.Second)
 		synctest.Wait()
 		require.Zero(t, fires.get())
 		time.Sleep(time.Second)
 		synctest.Wait()
 		require.Equal(t, 1, fires.get())
-		require.False(t, f.Cancel(&timer.Entry))
+		require.False(t, f.Cancel(&timer.Timer))
 	})
 }
 
@@ -243,15 +241,15 @@ func TestPausedProcessFiresEverythingOldestFirst(t *testing.T) {
 		defer f.Close()
 		const n, pause = 1000, 3 * time.Second
 		pauser := newTestTimer(func() { time.Sleep(pause) })
-		f.Schedule(&pauser.Entry, time.Millisecond)
+		f.Schedule(&pauser.Timer, time.Millisecond)
 		order := make(chan int, n)
 		for i := range n {
 			timer := newTestTimer(func() { order <- i })
-			f.Schedule(&timer.Entry, time.Duration(2+i)*time.Millisecond)
+			f.Schedule(&timer.Timer, time.Duration(2+i)*time.Millisecond)
 		}
 		future := make(chan time.Duration, 1)
 		timer := newTestTimer(func() { future <- time.Since(f.start) })
-		f.Schedule(&timer.Entry, time.Minute)
+		f.Schedule(&timer.Timer, time.Minute)
 
 		time.Sleep(pause + time.Millisecond)
 		synctest.Wait()
@@ -259,7 +257,7 @@ func TestPausedProcessFiresEverythingOldestFirst(t *testing.T) {
 		for i := range n {
 			require.Equal(t, i, <-order)
 		}
-		require.Equal(t, 1+(n+wheel.MaxBatch-1)/wheel.MaxBatch, f.fired.get())
+		require.Equal(t, 1+(n+MaxBatch-1)/MaxBatch, f.fired.get())
 		require.Equal(t, time.Minute, <-future)
 	})
 }

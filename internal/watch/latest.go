@@ -6,17 +6,17 @@ import (
 	"context"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // Latest is what a session knows of one name, for a Watched whose observers are shown that and each change of it. The lock
 // of the registry guards it.
 type Latest[V comparable] struct {
 	observation observation[V]
-	changed     chan struct{} // closed when the observation changes, and replaced
-	lastReply   clock.Instant // when the last poll was sent that had a reply
-	silence     time.Duration // how long the server may be silent before observers get the error
+	changed     chan struct{}  // closed when the observation changes, and replaced
+	lastReply   timers.Instant // when the last poll was sent that had a reply
+	silence     time.Duration  // how long the server may be silent before observers get the error
 }
 
 // observation is what one poll found.
@@ -30,7 +30,7 @@ type observation[V comparable] struct {
 // NewLatest returns the Latest of a name that no poll has asked for. Observers get the error of a poll that failed if the
 // server has not replied for silence, or if no later poll can succeed.
 func NewLatest[V comparable](silence time.Duration) Latest[V] {
-	return Latest[V]{changed: make(chan struct{}), lastReply: clock.Now(), silence: silence}
+	return Latest[V]{changed: make(chan struct{}), lastReply: timers.Now(), silence: silence}
 }
 
 // ValueLocked returns the value that was found last.
@@ -49,7 +49,7 @@ func (l *Latest[V]) ShowLocked(p Poll, value V, err error) {
 
 // FailLocked records that a poll failed. What was known before may still be so until the server is silent for long.
 func (l *Latest[V]) FailLocked(p Poll, f Failure) {
-	if f.Final || -l.lastReply.Until(clock.Now()) >= l.silence {
+	if f.Final || -l.lastReply.Until(timers.Now()) >= l.silence {
 		l.updateLocked(observation[V]{err: f.Err, final: f.Final, poll: p.Number})
 	}
 }

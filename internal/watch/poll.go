@@ -6,8 +6,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -47,7 +47,7 @@ func (r *Registry) prepare(subjects []*Subject) (polls []sentPoll, calls []wire.
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.mu.batch++
-	now := clock.Now()
+	now := timers.Now()
 	polls, calls = make([]sentPoll, 0, len(subjects)), make([]wire.Call, 0, len(subjects))
 	for _, s := range subjects {
 		if s.observers == 0 || s.batch == r.mu.batch {

@@ -3,7 +3,6 @@
 package watch
 
 import (
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -31,8 +30,8 @@ type Watched interface {
 
 // Poll is one poll of a name.
 type Poll struct {
-	Number uint64        // the first poll of a Subject has 1
-	Sent   clock.Instant // read before the poll was sent
+	Number uint64         // the first poll of a Subject has 1
+	Sent   timers.Instant // read before the poll was sent
 }
 
 // Failure is why a poll failed.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // breaker limits the calls to a server that refuses connections: no server listens, too many clients, wrong
@@ -34,7 +34,7 @@ func (b *breaker) allow() error {
 	if !b.open.Load() {
 		return nil
 	}
-	now := clock.Mono()
+	now := timers.Mono()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.allowsLocked(now) {
@@ -57,7 +57,7 @@ func (b *breaker) record(began time.Duration, err error) {
 	if !refused && !b.open.Load() {
 		return
 	}
-	now := clock.Mono()
+	now := timers.Mono()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {

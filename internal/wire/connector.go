@@ -15,8 +15,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // DialFunc makes a connection for a client.
@@ -378,7 +378,7 @@ func (e *endpoint) recordAccepted() {
 
 func (e *endpoint) recordAcceptedLocked() {
 	e.acceptedAt, e.nextAttempt = time.Now(), time.Time{}
-	now := clock.Mono()
+	now := timers.Mono()
 	e.connector.acceptedAt.Store(&now)
 	e.reportLocked(FailureSentinel, nil)
 	e.reportLocked(FailurePrimary, nil)

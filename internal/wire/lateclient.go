@@ -14,8 +14,8 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -104,7 +104,7 @@ func (l *LateClient) join() (a *connectAttempt, pause time.Duration, err error) 
 		default:
 			return a, 0, nil
 		}
-		if pause = l.mu.next - clock.Mono(); pause > 0 || a.err == nil {
+		if pause = l.mu.next - timers.Mono(); pause > 0 || a.err == nil {
 			return a, pause, nil
 		}
 	}
@@ -116,7 +116,7 @@ func (l *LateClient) join() (a *connectAttempt, pause time.Duration, err error) 
 
 // run makes an attempt.
 func (l *LateClient) run(a *connectAttempt) {
-	began := clock.Mono()
+	began := timers.Mono()
 	client, err := l.connect(l.ctx)
 	if err = l.settle(a, client, err); errors.Is(err, errs.ErrClosed) && client != nil {
 		client.Close()
@@ -149,7 +149,7 @@ func (l *LateClient) settle(a *connectAttempt, client rueidis.Client, err error)
 		pause = longestLatePause + rand.N(longestLatePause/4)
 	}
 	l.mu.failures++
-	l.mu.next = clock.Mono() + pause
+	l.mu.next = timers.Mono() + pause
 	return a.err
 }
 

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 const (
@@ -49,7 +49,7 @@ func (p *Pace) Pause() time.Duration {
 	if p.paid == 0 {
 		return -maxPause
 	}
-	return p.paid - clock.Mono() - paceShare*paceBurst
+	return p.paid - timers.Mono() - paceShare*paceBurst
 }
 
 // Wait waits until a list may ask this server again.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // A client that was made for one server follows no redirection. What a MOVED means for it depends on who says it.
@@ -51,7 +51,7 @@ func (r *Runner) judgeRedirection(ctx context.Context, err error) error {
 
 // isClusterPrimary asks the server whether it is a primary of a cluster. Without a reply it returns false.
 func (r *Runner) isClusterPrimary(ctx context.Context) bool {
-	now := clock.Mono()
+	now := timers.Mono()
 	if last := r.clusterCheck.last.Load(); last != nil && now-last.at < checkedFor {
 		return last.primary
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // An address may lead to another server while the old one still runs, and refuses nothing. So a connection that is
@@ -201,7 +201,7 @@ func (c *conn) replace() {
 	if !c.mu.deadline.IsZero() {
 		_ = c.mu.inner.SetDeadline(c.mu.deadline)
 	}
-	c.sleepCheck.provenAt.Store(int64(clock.Mono()))
+	c.sleepCheck.provenAt.Store(int64(timers.Mono()))
 	c.sleepCheck.suspectedAt.Store(0)
 	c.ended()
 	c.endpoint.setRemote(c.mu.inner)

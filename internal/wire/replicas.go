@@ -9,8 +9,8 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -30,7 +30,7 @@ const waitTimeout = 3 * time.Second
 // does not know the digest of a script. So the first call of a script sends the texts, instead of learning that
 // from a full wait.
 func (r *Runner) RunReplicated(ctx context.Context, call Call, count int, wait time.Duration) (script, replicated Outcome) {
-	began := clock.Mono()
+	began := timers.Mono()
 	both := detach(ctx, &r.detached, func() (both replicatedOutcome) { // always: the connection may have to be made
 		_, sent := r.replicatedTexts.LoadOrStore(call.Script, struct{}{})
 		if sent {

@@ -12,9 +12,9 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -98,7 +98,7 @@ func (r *Runner) Run(ctx context.Context, call Call) (reply Reply, err error) {
 	if err = r.Connect(ctx); err != nil {
 		return Reply{}, err
 	}
-	began := clock.Mono()
+	began := timers.Mono()
 	if err = r.breaker.allow(); err != nil {
 		return Reply{}, r.notifyWatcher(ctx, call.digest(), call.Keys, began, errs.OfCall(ctx, err)) // the call that caused err may have had another context
 	}
@@ -170,7 +170,7 @@ func (r *Runner) RunMany(ctx context.Context, calls []Call) []Outcome {
 	if err := r.Connect(ctx); err != nil {
 		return allFailed(len(calls), err)
 	}
-	began := clock.Mono()
+	began := timers.Mono()
 	outcomes := r.runManyUnwatched(ctx, began, calls)
 	for i := range outcomes {
 		_ = r.notifyWatcher(ctx, calls[i].digest(), calls[i].Keys, began, outcomes[i].Err)

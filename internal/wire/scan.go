@@ -15,8 +15,8 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // scanTimeout is how long one node may take for one page of keys.
@@ -77,9 +77,9 @@ func (r *Runner) Page(ctx context.Context, node string, scan Scan, from Cursor) 
 	defer cancel()
 	var read pageReply
 	for range resends { // each time on a new connection
-		begun := clock.Mono()
+		begun := timers.Mono()
 		read = readPage(r.doDetached(ctx, client, pageCommands(client, scan, from)...))
-		r.Pace(node).countPage(clock.Mono(), begun, read.busy)
+		r.Pace(node).countPage(timers.Mono(), begun, read.busy)
 		if !errors.Is(read.err, errUnsent) && !errors.Is(read.err, errReadsReplica) {
 			break
 		}
@@ -171,9 +171,9 @@ func serverTime(result rueidis.RedisResult) time.Duration {
 
 // RunPaced is RunMany for keys of one node; the time that it takes is counted on Pace(node).
 func (r *Runner) RunPaced(ctx context.Context, node string, calls []Call) []Outcome {
-	begun := clock.Mono()
+	begun := timers.Mono()
 	outcomes := r.RunMany(ctx, calls)
-	r.Pace(node).countCalls(clock.Mono(), begun)
+	r.Pace(node).countCalls(timers.Mono(), begun)
 	return outcomes
 }
 

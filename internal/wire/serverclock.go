@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // ServerClock knows the server's time from the last reply that contained it, and the monotonic time since. A
@@ -55,7 +55,7 @@ const ClockMoved = time.Second
 func (c *ServerClock) Watch(w ClockWatcher) { c.watcher = w }
 
 // watch compares the offset that slot had with the one that it has.
-func (c *ServerClock) watch(slot uint16, before, offset int64, now clock.Instant) {
+func (c *ServerClock) watch(slot uint16, before, offset int64, now timers.Instant) {
 	if before == 0 || before-offset < ClockMoved.Microseconds() && !c.watched.Load() {
 		return
 	}
@@ -67,7 +67,7 @@ func (c *ServerClock) watch(slot uint16, before, offset int64, now clock.Instant
 func (c *ServerClock) Known() bool { return c.lastOffset.Load() != 0 }
 
 // Observe records a server time from a reply for a key of slot, read just now.
-func (c *ServerClock) Observe(slot uint16, server Stamp, now clock.Instant) {
+func (c *ServerClock) Observe(slot uint16, server Stamp, now timers.Instant) {
 	offset := int64(server) - now.Mono().Microseconds()
 	last, lastSlot := c.lastOffset.Swap(offset), c.lastSlot.Swap(int32(slot))
 	bySlot := c.offsets.Load()
@@ -94,7 +94,7 @@ func (c *ServerClock) Observe(slot uint16, server Stamp, now clock.Instant) {
 }
 
 // NotAfter returns the time, at the server of slot, at which patience from now is over.
-func (c *ServerClock) NotAfter(slot uint16, now clock.Instant, patience time.Duration) Stamp {
+func (c *ServerClock) NotAfter(slot uint16, now timers.Instant, patience time.Duration) Stamp {
 	offset := c.lastOffset.Load()
 	if bySlot := c.offsets.Load(); bySlot != nil {
 		if own := bySlot[slot%slots].Load(); own != 0 {

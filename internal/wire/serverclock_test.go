@@ -9,7 +9,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -22,11 +22,11 @@ func TestServerTimeIsKnownFromTheLastReply(t *testing.T) {
 	t.Parallel()
 	var c wire.ServerClock
 	require.False(t, c.Known())
-	now := clock.At(time.Hour, time.Now())
+	now := timers.At(time.Hour, time.Now())
 	c.Observe(1, noon, now)
 	require.True(t, c.Known())
 	require.Equal(t, noon+3_000_000, c.NotAfter(1, now, 3*time.Second))
-	later := clock.At(time.Hour+time.Minute, time.Now().Add(-time.Hour)) // the wall clock was set back
+	later := timers.At(time.Hour+time.Minute, time.Now().Add(-time.Hour)) // the wall clock was set back
 	require.Equal(t, noon+60_000_000, c.NotAfter(1, later, 0))
 	c.Observe(2, noon-5_000_000, later)
 	require.Equal(t, noon-5_000_000, c.NotAfter(1, later, 0), "the last answer wins, also one that is behind")
@@ -38,7 +38,7 @@ func TestCluster_EverySlotHasAClock(t *testing.T) {
 	c := wire.NewServerClock(wire.NewRunner(clusterClient{}))
 	require.False(t, c.Known())
 	const ahead = 60_000_000
-	now := clock.At(time.Hour, time.Now())
+	now := timers.At(time.Hour, time.Now())
 	c.Observe(1, noon, now)
 	require.Equal(t, noon, c.NotAfter(2, now, 0), "a guess, as long as there is nothing better")
 	for range 3 {
@@ -59,7 +59,7 @@ func TestShardsHaveClocksOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	var c wire.ServerClock
 	const ahead = 60_000_000
-	now := clock.At(time.Hour, time.Now())
+	now := timers.At(time.Hour, time.Now())
 	c.Observe(1, noon, now)
 	c.Observe(2, noon+1_000, now) // a reply that was on its way for a millisecond less
 	require.Equal(t, noon+1_000, c.NotAfter(1, now, 0), "one clock")

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // A host that was suspended has connections that the other side, or a router between, may have forgotten. A call on one
@@ -47,7 +47,7 @@ func (s *sleepCheck) sending() {
 		return
 	}
 	if sent := s.sentAt.Load(); sent == 0 || sent < at {
-		s.sentAt.Store(cmp.Or(int64(clock.Mono()), 1))
+		s.sentAt.Store(cmp.Or(int64(timers.Mono()), 1))
 	}
 }
 
@@ -66,13 +66,13 @@ func (s *sleepCheck) dueAt() int64 {
 // received records that the connection received something. Mostly that costs a read of a flag.
 func (s *sleepCheck) received() {
 	if s.suspectedAt.Load() != 0 {
-		s.provenAt.Store(int64(clock.Mono()))
+		s.provenAt.Store(int64(timers.Mono()))
 		s.suspectedAt.Store(0)
 	}
 }
 
 func register(c *conn) {
-	c.sleepCheck.provenAt.Store(int64(clock.Mono()))
+	c.sleepCheck.provenAt.Store(int64(timers.Mono()))
 	openConns.Lock()
 	defer openConns.Unlock()
 	if openConns.conns == nil {
@@ -90,7 +90,7 @@ func unregister(c *conn) {
 // SuspectConnections suspects the connections that were made before, a time of the monotonic clock at which the host was not
 // suspended yet. Call CloseSilentConnections after ReplyAfterSleep, and again as it says.
 func SuspectConnections(before time.Duration) {
-	now := cmp.Or(int64(clock.Mono()), 1)
+	now := cmp.Or(int64(timers.Mono()), 1)
 	openConns.Lock()
 	defer openConns.Unlock()
 	for c := range openConns.conns {
@@ -103,7 +103,7 @@ func SuspectConnections(before time.Duration) {
 // CloseSilentConnections closes the connections that had to receive something by now, and did not. It returns how long after
 // this to call it again, or 0 if no connection is suspected any more. It blocks as long as closing does.
 func CloseSilentConnections() (again time.Duration) {
-	now := int64(clock.Mono())
+	now := int64(timers.Mono())
 	var silent []*conn
 	openConns.Lock()
 	for c := range openConns.conns {

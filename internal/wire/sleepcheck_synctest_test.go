@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // piped makes a connection of a Connector, and returns the server's end of it.
@@ -46,7 +46,7 @@ func TestConnectionThatStaysSilentAfterASleepIsClosed(t *testing.T) {
 		_, silent := piped(t)
 		_, speaking := piped(t)
 		time.Sleep(time.Second)
-		before := clock.Mono()
+		before := timers.Mono()
 		time.Sleep(time.Second)
 		_, fresh := piped(t)
 		SuspectConnections(before)
@@ -81,7 +81,7 @@ const (
 func TestCallSentAfterASleepHasItsTimeForTheReply(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, server := pinged(t)
-		SuspectConnections(clock.Mono() + 1)
+		SuspectConnections(timers.Mono() + 1)
 		time.Sleep(ReplyAfterSleep - time.Nanosecond)
 		call(t, client, server)
 		time.Sleep(time.Nanosecond)
@@ -90,7 +90,7 @@ func TestCallSentAfterASleepHasItsTimeForTheReply(t *testing.T) {
 		time.Sleep(ReplyAfterSleep)
 		require.Zero(t, CloseSilentConnections(), "it has proved itself")
 
-		SuspectConnections(clock.Mono() + 1)
+		SuspectConnections(timers.Mono() + 1)
 		call(t, client, server)
 		time.Sleep(ReplyAfterSleep / 2)
 		go func() { _, _ = server.Read(make([]byte, len(ping))) }()
@@ -107,7 +107,7 @@ func TestCallSentAfterASleepHasItsTimeForTheReply(t *testing.T) {
 func TestCallOnAConnectionGivenUpAfterASleepIsUnsent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, _ := pinged(t)
-		SuspectConnections(clock.Mono() + 1)
+		SuspectConnections(timers.Mono() + 1)
 		time.Sleep(ReplyAfterSleep)
 		require.Zero(t, CloseSilentConnections())
 		_, err := client.Write([]byte(ping))

@@ -14,9 +14,9 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -79,7 +79,7 @@ func (r *Runner) SpansSlots(ctx context.Context) bool {
 	if r.span.shown.Load() {
 		return true
 	}
-	ended := r.probe(clock.Now())
+	ended := r.probe(timers.Now())
 	if ended == nil {
 		return false
 	}
@@ -100,7 +100,7 @@ func (r *Runner) CertainlySpansSlots(ctx context.Context) bool {
 	if r.isSpanCertain() {
 		return true
 	}
-	ended := r.probe(clock.Now())
+	ended := r.probe(timers.Now())
 	if ended == nil {
 		return false
 	}
@@ -119,7 +119,7 @@ func (r *Runner) isSpanCertain() bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return clock.Mono()-s.mu.shownAt < certainFor
+	return timers.Mono()-s.mu.shownAt < certainFor
 }
 
 // SpanFailed records the error of a script with keys of several slots, which may be due to that, and reports whether
@@ -141,7 +141,7 @@ func (r *Runner) spanUncertain() {
 	if !s.shown.Swap(false) {
 		return
 	}
-	now := clock.Mono()
+	now := timers.Mono()
 	if now-s.mu.shownAt > longestRefusedPause {
 		s.mu.pause = 0 // the last success was long ago
 	}
@@ -156,7 +156,7 @@ func (s *slotSpan) postponeProbeLocked(now, most time.Duration) {
 
 // probe returns a channel that is closed when the probe that runs has ended. It starts one if one is due, and
 // returns nil otherwise.
-func (r *Runner) probe(now clock.Instant) <-chan struct{} {
+func (r *Runner) probe(now timers.Instant) <-chan struct{} {
 	s := &r.span
 	if s.prefix == "" || !r.IsConnected() || r.Clustered() {
 		return nil
@@ -182,9 +182,9 @@ func (r *Runner) probe(now clock.Instant) <-chan struct{} {
 		case shown:
 			s.mu.shownAt = now.Mono()
 		case replied:
-			s.postponeProbeLocked(clock.Mono(), longestRefusedPause)
+			s.postponeProbeLocked(timers.Mono(), longestRefusedPause)
 		default:
-			s.postponeProbeLocked(clock.Mono(), longestSilentPause)
+			s.postponeProbeLocked(timers.Mono(), longestSilentPause)
 		}
 	})
 	return ended
@@ -201,7 +201,7 @@ func (r *Runner) sendProbe(ctx context.Context) (shown, replied bool) {
 		calls = append(calls, Call{Command: "SET", Keys: []string{key}, Args: []string{"1", "PX", Milliseconds(probeTimeout)}})
 	}
 	calls = append(calls, Call{Script: scripts.SessionProbeSlots, Keys: keys})
-	outcomes := r.runManyUnwatched(ctx, clock.Mono(), calls) // a refusal is a reply: one script may not have these keys
+	outcomes := r.runManyUnwatched(ctx, timers.Mono(), calls) // a refusal is a reply: one script may not have these keys
 	last := &outcomes[len(keys)]
 	if last.Err == nil && last.Reply.Int(0) == probeKeys {
 		return true, true

@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // follow reports what happens to a lease of life after a fault that has come: nothing if a renewal that is sent from
@@ -26,7 +26,7 @@ func follow(lease signalbox.Lease, life time.Duration) <-chan error {
 	results := make(chan error, 1)
 	go func() {
 		// A renewal gives life from its sending, less what is allowed for clocks.
-		first := from.Add(life - clock.Allowance(life))
+		first := from.Add(life - timers.Allowance(life))
 		var lost error
 		if !redistest.PollUntil(life+redistest.Patience, func() bool {
 			lost = lease.Err()

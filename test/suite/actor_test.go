@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // The environment variables of an actor.
@@ -36,7 +36,7 @@ const users = 2
 // act is a process of a crowd. It acquires a lock and releases it, again and again, until its input ends, and prints what its users
 // know of that. Its wall clock is wrong.
 func act(stdin io.Reader, stdout io.Writer) {
-	clock.Skew(rand.N(4*time.Hour) - 2*time.Hour)
+	timers.Skew(rand.N(4*time.Hour) - 2*time.Hour)
 	all := crowdKinds()
 	k := all[slices.IndexFunc(all, func(k Kind) bool { return k.Name == os.Getenv(kindEnv) })]
 	if os.Getenv(rivalEnv) != "" {

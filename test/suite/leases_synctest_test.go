@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // leaseEndsBeforeHold cuts a holder off, sooner or later after a grant at once or to a waiter. Its lease ends while the server still has
@@ -188,7 +188,7 @@ func firstLease(w *World, k Kind) {
 // wallClock sets the wall clock of all processes, back and forward, at each moment of a hold. A lease is lost only if the clock shows that it is
 // over, and then by itself, as when its host was suspended; a waiter has the lock in time.
 func wallClock(w *World, k Kind) {
-	defer clock.Skew(0)
+	defer timers.Skew(0)
 	moments := []string{"held", "acquired", "renewed", "its holder dies"}
 	for i, leases := range []float64{-10, -1, -.4, .1, 2} {
 		for j, moment := range moments {
@@ -202,11 +202,11 @@ func wallClock(w *World, k Kind) {
 
 func (w *World) setsWallClock(k Kind, name string, leases float64, moment string) {
 	w.Helper()
-	clock.Skew(0)
+	timers.Skew(0)
 	a, b := w.Process(k), w.Rival(k)
 	defer a.End()
 	defer b.End()
-	set := sync.OnceFunc(func() { clock.Skew(time.Duration(leases * float64(w.Life))) })
+	set := sync.OnceFunc(func() { timers.Skew(time.Duration(leases * float64(w.Life))) })
 	if moment == "acquired" {
 		w.Unlocks(w.Holds(a, name))
 		time.Sleep(time.Second)

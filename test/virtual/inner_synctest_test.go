@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // P2: a Do inside another one of the same lock reports by itself that its work was not protected to
@@ -28,13 +28,13 @@ func TestAnInnerDoReportsALostLease(t *testing.T) { //nolint:paralleltest // set
 	} {
 		for _, kind := range append(locktest.Locks(), locktest.RedissonReentrant()) {
 			bubbleOfUsers(t, func(f *fixture) {
-				defer clock.Skew(0)
+				defer timers.Skew(0)
 				s := f.user().Session
 				mu := kind.New(s, "a", c.option)
 				var inner error
 				outer := mu.Do(f.Context(), func(ctx context.Context, _ signalbox.Lease) error {
 					inner = mu.Do(ctx, func(context.Context, signalbox.Lease) error {
-						clock.Skew(c.suspended)
+						timers.Skew(c.suspended)
 						return nil
 					})
 					return nil
@@ -50,11 +50,11 @@ func TestAnInnerDoReportsALostLease(t *testing.T) { //nolint:paralleltest // set
 // P2: so does the Unlock of a reader that shares its hold with others.
 func TestAReaderBesideOthersReportsALostLease(t *testing.T) { //nolint:paralleltest // sets the clock of the process
 	bubbleOfUsers(t, func(f *fixture) {
-		defer clock.Skew(0)
+		defer timers.Skew(0)
 		s := f.user().Session
 		mu := locktest.Reader().New(s, "a")
 		first, second := atOnce(f.T, mu), atOnce(f.T, mu)
-		clock.Skew(time.Minute)
+		timers.Skew(time.Minute)
 		require.ErrorIs(f, first.Unlock(), signalbox.ErrLost)
 		require.ErrorIs(f, second.Unlock(), signalbox.ErrLost)
 	})

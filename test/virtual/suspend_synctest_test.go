@@ -10,14 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
 // suspendedFor sets the wall clock as a host finds it that was suspended for d. Its monotonic clock was suspended.
 func suspendedFor(d time.Duration) (resumed time.Time) {
-	clock.Skew(d)
+	timers.Skew(d)
 	return time.Now()
 }
 
@@ -25,7 +25,7 @@ func suspendedFor(d time.Duration) (resumed time.Time) {
 // forgotten meanwhile, and the lease lasts.
 func TestAShortSleepIsMadeUpForAtOnce(t *testing.T) { //nolint:paralleltest // sets the clock of the process
 	bubbleOfUsers(t, func(f *fixture) {
-		defer clock.Skew(0)
+		defer timers.Skew(0)
 		s, link := f.open()
 		lease := atOnce(f.T, reentrant.New(s, "a"))
 		time.Sleep(time.Minute)
@@ -51,7 +51,7 @@ func TestAShortSleepIsMadeUpForAtOnce(t *testing.T) { //nolint:paralleltest // s
 func TestASuspendedHostEndsItsTurn(t *testing.T) { //nolint:paralleltest // sets the clock of the process
 	for _, kept := range []bool{false, true} {
 		bubbleOfUsers(t, func(f *fixture) {
-			defer clock.Skew(0)
+			defer timers.Skew(0)
 			mu := reentrant.New(f.user().Session, "a")
 			if kept {
 				mu = f.kept(f.user().Session, "a")
@@ -86,13 +86,13 @@ func TestASuspendedHostEndsItsTurn(t *testing.T) { //nolint:paralleltest // sets
 // A connection that works survives: a wall clock that was set forward seems to be a suspended host.
 func TestACallUnderWaySurvivesAWallClockSetForward(t *testing.T) { //nolint:paralleltest // sets the clock of the process
 	bubbleOfUsers(t, func(f *fixture) {
-		defer clock.Skew(0)
+		defer timers.Skew(0)
 		s, link := f.open()
 		held, err := reentrant.New(s, "held").Lock(f.Context())
 		require.NoError(f, err)
 		defer func() { _ = held.Unlock() }()
 		link.latency.Store(int64(50 * time.Millisecond))
-		clock.Skew(time.Hour)
+		timers.Skew(time.Hour)
 		for range 20 {
 			lease, err := reentrant.New(s, "a").TryLock(f.Context())
 			require.NoError(f, err)

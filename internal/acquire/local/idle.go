@@ -6,7 +6,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/timers"
 )
@@ -46,7 +45,7 @@ type idleHold struct {
 
 // HandOverOrKeep is HandOver. If no goroutine of the session waits for the lock, or asks for it, and hold may be kept, the Queue keeps
 // it for at most keepFor.
-func (q *Queue) HandOverOrKeep(now clock.Instant, key ShareKey, from KeptHold, keepFor time.Duration) HandOverResult {
+func (q *Queue) HandOverOrKeep(now timers.Instant, key ShareKey, from KeptHold, keepFor time.Duration) HandOverResult {
 	result, cancel := q.handOverOrKeep(now, key, from, keepFor)
 	if cancel != nil {
 		cancel()
@@ -55,7 +54,7 @@ func (q *Queue) HandOverOrKeep(now clock.Instant, key ShareKey, from KeptHold, k
 }
 
 func (q *Queue) handOverOrKeep(
-	now clock.Instant, key ShareKey, from KeptHold, keepFor time.Duration,
+	now timers.Instant, key ShareKey, from KeptHold, keepFor time.Duration,
 ) (HandOverResult, context.CancelFunc) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -72,7 +71,7 @@ func (q *Queue) handOverOrKeep(
 	return Kept, nil
 }
 
-func (h *idleHold) keepLocked(now clock.Instant, key ShareKey, from KeptHold, keepFor time.Duration) {
+func (h *idleHold) keepLocked(now timers.Instant, key ShareKey, from KeptHold, keepFor time.Duration) {
 	if h.hold != from {
 		h.hold, h.key, h.recalled = from, key, false
 	}
@@ -97,7 +96,7 @@ func (h *idleHold) expire() KeptHold {
 	if !h.idle {
 		return nil
 	}
-	if left := h.since + h.keepFor - clock.Mono(); left > 0 {
+	if left := h.since + h.keepFor - timers.Mono(); left > 0 {
 		h.scheduled = true
 		h.queue.stripe.table.timers.Schedule(&h.timer, left)
 		return nil
@@ -148,7 +147,7 @@ func (q *Queue) useIdleLocked(key ShareKey) (lease hold.Lease, claimed KeptHold,
 	}
 	h.hold.Use()
 	h.wakeLocked()
-	if lease, ok := h.hold.NextLease(clock.Now()); ok {
+	if lease, ok := h.hold.NextLease(timers.Now()); ok {
 		return lease, nil, false
 	}
 	return hold.Lease{}, h.hold, true // a recall, or a loss, finds that it is used
@@ -173,7 +172,7 @@ func (q *Queue) useConfirmed(claimed KeptHold, isConfirmed bool) (hold.Lease, bo
 		return hold.Lease{}, false // it was lost meanwhile
 	}
 	if isConfirmed && !h.recalled {
-		if lease, ok := claimed.NextLease(clock.Now()); ok {
+		if lease, ok := claimed.NextLease(timers.Now()); ok {
 			return lease, true
 		}
 	}

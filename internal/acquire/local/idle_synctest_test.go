@@ -11,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/timers"
 )
@@ -42,7 +41,7 @@ func (r *rig) keeps(next uint64) *keptHold {
 }
 
 func (h *keptHold) unlock() HandOverResult {
-	return h.queue.HandOverOrKeep(clock.Now(), exclusiveKey, h, keptFor)
+	return h.queue.HandOverOrKeep(timers.Now(), exclusiveKey, h, keptFor)
 }
 
 func (h *keptHold) MayKeep() bool { return !h.notKept }
@@ -58,7 +57,7 @@ func (h *keptHold) Confirm(context.Context) bool {
 	return false
 }
 
-func (h *keptHold) NextLease(clock.Instant) (hold.Lease, bool) {
+func (h *keptHold) NextLease(timers.Instant) (hold.Lease, bool) {
 	if h.next == 0 {
 		return hold.Lease{}, false
 	}

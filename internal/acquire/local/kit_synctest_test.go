@@ -14,7 +14,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/timers"
@@ -23,15 +22,15 @@ import (
 // permitKey is the share key of these tests, and testTime the time at which they run.
 var permitKey = ShareKey{Concurrent: true, Permits: 1}
 
-var testTime = clock.At(time.Hour, time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC))
+var testTime = timers.At(time.Hour, time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC))
 
 // fake is a hold that is never released.
 type fake struct{ hold.Hold }
 
-func (f *fake) OnRelease(clock.Instant) error { return nil }
-func (f *fake) OnLost(renewal.End)            {}
-func (f *fake) Key() string                   { return "" }
-func (f *fake) ID() string                    { return "" }
+func (f *fake) OnRelease(timers.Instant) error { return nil }
+func (f *fake) OnLost(renewal.End)             {}
+func (f *fake) Key() string                    { return "" }
+func (f *fake) ID() string                     { return "" }
 
 // leased returns the lease of a hold with that token.
 func leased(token uint64) hold.Lease {
@@ -42,7 +41,7 @@ func leased(token uint64) hold.Lease {
 // handOver is a hold that is handed over with that token; 0 is one that refuses.
 type handOver uint64
 
-func (h handOver) NextLease(clock.Instant) (hold.Lease, bool) {
+func (h handOver) NextLease(timers.Instant) (hold.Lease, bool) {
 	if h == 0 {
 		return hold.Lease{}, false
 	}

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/timers"
 )
@@ -69,7 +68,7 @@ type TicketSource interface {
 // UnlockedHold is a hold whose last lease was unlocked.
 type UnlockedHold interface {
 	// NextLease makes a lease for the next goroutine, or refuses. It is called under the lock of the Queue.
-	NextLease(now clock.Instant) (hold.Lease, bool)
+	NextLease(now timers.Instant) (hold.Lease, bool)
 }
 
 // sendDelay is how long waiters wait for a scarce hold of their session before one of them asks the server.
@@ -154,7 +153,7 @@ const (
 )
 
 // HandOver hands a hold over to the first waiter with the same key.
-func (q *Queue) HandOver(now clock.Instant, key ShareKey, from UnlockedHold) HandOverResult {
+func (q *Queue) HandOver(now timers.Instant, key ShareKey, from UnlockedHold) HandOverResult {
 	result, cancel := q.handOver(now, key, from)
 	if cancel != nil {
 		cancel()
@@ -162,13 +161,13 @@ func (q *Queue) HandOver(now clock.Instant, key ShareKey, from UnlockedHold) Han
 	return result
 }
 
-func (q *Queue) handOver(now clock.Instant, key ShareKey, from UnlockedHold) (HandOverResult, context.CancelFunc) {
+func (q *Queue) handOver(now timers.Instant, key ShareKey, from UnlockedHold) (HandOverResult, context.CancelFunc) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.handOverLocked(now, key, from)
 }
 
-func (q *Queue) handOverLocked(now clock.Instant, key ShareKey, from UnlockedHold) (HandOverResult, context.CancelFunc) {
+func (q *Queue) handOverLocked(now timers.Instant, key ShareKey, from UnlockedHold) (HandOverResult, context.CancelFunc) {
 	list := q.findLocked(key)
 	if list == nil || key.Policy != HandOver {
 		return NoWaiter, nil

@@ -6,8 +6,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // freshFor is for how long goroutines join a shared hold before the server is asked again.
@@ -16,7 +16,7 @@ const freshFor = 20 * time.Millisecond
 // sharedHold is a hold that goroutines may join. Until freshUntil they do so without asking the server.
 type sharedHold struct {
 	lease      hold.Lease
-	freshUntil clock.Instant
+	freshUntil timers.Instant
 }
 
 // JoinShared returns a lease of the hold that the session shares, if it may be joined. The server is asked if it was not for a
@@ -26,7 +26,7 @@ func (q *Queue) JoinShared(ctx context.Context, key ShareKey, source TicketSourc
 	if known || !ok {
 		return lease, ok
 	}
-	sent := clock.Now()
+	sent := timers.Now()
 	if source.MayShare(ctx, lease) {
 		q.shareSince(key, lease, sent)
 		return lease, true
@@ -89,12 +89,12 @@ func (q *Queue) joinOpen(key ShareKey) (lease hold.Lease, known, ok bool) {
 // not shared.
 func (q *Queue) ShareHold(key ShareKey, lease hold.Lease) {
 	if key.Policy == Shared {
-		q.shareSince(key, lease, clock.Now())
+		q.shareSince(key, lease, timers.Now())
 	}
 }
 
 // shareSince is ShareHold for a hold that may be joined since then.
-func (q *Queue) shareSince(key ShareKey, lease hold.Lease, since clock.Instant) {
+func (q *Queue) shareSince(key ShareKey, lease hold.Lease, since timers.Instant) {
 	if cancel := q.startSharing(key, lease, since); cancel != nil {
 		cancel()
 	}
@@ -102,7 +102,7 @@ func (q *Queue) shareSince(key ShareKey, lease hold.Lease, since clock.Instant) 
 
 // startSharing returns the cancel function to call when the lock is released, or nil: at most one waiter has a ticket. A goroutine on its way to
 // the server is passed over, and gets what it asks for.
-func (q *Queue) startSharing(key ShareKey, lease hold.Lease, since clock.Instant) (cancel context.CancelFunc) {
+func (q *Queue) startSharing(key ShareKey, lease hold.Lease, since timers.Instant) (cancel context.CancelFunc) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	list := q.findOrAddLocked(key)
@@ -128,7 +128,7 @@ func (q *Queue) stopSharing(key ShareKey) {
 
 // isFresh reports whether goroutines may join h without asking the server.
 func (h sharedHold) isFresh() bool {
-	return !h.freshUntil.IsZero() && !h.freshUntil.Reached(clock.Now())
+	return !h.freshUntil.IsZero() && !h.freshUntil.Reached(timers.Now())
 }
 
 // joinShared returns a lease of the hold that the session has, if holds are shared and it may be joined. Then ticket t is left,

@@ -10,9 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // sharedKey is the key of these tests: goroutines join a hold that one of them got.
@@ -228,7 +228,7 @@ type slow struct {
 	replied chan struct{}
 }
 
-func (s *slow) OnRelease(clock.Instant) error {
+func (s *slow) OnRelease(timers.Instant) error {
 	<-s.replied
 	return nil
 }

@@ -6,24 +6,24 @@ import (
 	"context"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 // Grant describes a hold that the server granted.
 type Grant struct {
-	Stamp wire.Stamp    // the stamp of the first token
-	Last  wire.Stamp    // the stamp of the last token; not before Stamp, unless the layout counts tokens: see LastOfCounted
-	Life  time.Duration // the hold lasts at least for Life from Sent
-	Sent  clock.Instant // when the call was sent from which Life counts
-	Read  time.Duration // when the session learned of the grant, on the monotonic clock
+	Stamp wire.Stamp     // the stamp of the first token
+	Last  wire.Stamp     // the stamp of the last token; not before Stamp, unless the layout counts tokens: see LastOfCounted
+	Life  time.Duration  // the hold lasts at least for Life from Sent
+	Sent  timers.Instant // when the call was sent from which Life counts
+	Read  time.Duration  // when the session learned of the grant, on the monotonic clock
 }
 
 // Learned returns Read on both clocks, as if they had gone alike since Sent: if the host was suspended meanwhile, what counts from
 // there ends earlier by that, and never later.
-func (g Grant) Learned() clock.Instant { return g.Sent.Add(g.Read - g.Sent.Mono()) }
+func (g Grant) Learned() timers.Instant { return g.Sent.Add(g.Read - g.Sent.Mono()) }
 
 // LastOfCounted returns what Last is in a layout that counts tokens from 1, if token is the only token of the hold.
 func LastOfCounted(token int64) wire.Stamp { return -wire.Stamp(token) }
@@ -219,7 +219,7 @@ func (a *Attempt) leavePlaceLocked() *grantListener {
 }
 
 // applyGrantLocked records that a has the lock for the life of the heartbeat with that number.
-func (a *Attempt) applyGrantLocked(token wire.Stamp, number string, now clock.Instant) {
+func (a *Attempt) applyGrantLocked(token wire.Stamp, number string, now timers.Instant) {
 	switch a.state {
 	case entering, queued:
 		h, ok := a.q.registry.findHeartbeatLocked(number, now)
@@ -252,7 +252,7 @@ func (a *Attempt) applyGrantLocked(token wire.Stamp, number string, now clock.In
 // that long. Then a continues to wait. A poll at once finds out whether a still has the lock, and extends the hold. The goroutine
 // calls it after it has seen that a was granted: from then on it alone changes the state and the grant.
 func (a *Attempt) pollIfExpired() bool {
-	if !clock.Deadline(a.grant.Sent, a.grant.Life).Reached(clock.Now()) {
+	if !timers.Deadline(a.grant.Sent, a.grant.Life).Reached(timers.Now()) {
 		return false
 	}
 	a.q.registry.mu.Lock()
@@ -356,7 +356,7 @@ func (a *Attempt) isSupersededLocked(token wire.Stamp) bool {
 }
 
 // Extended records that the hold was extended by a call that was sent at sent. Call it before Begin.
-func (a *Attempt) Extended(life time.Duration, sent clock.Instant) {
+func (a *Attempt) Extended(life time.Duration, sent timers.Instant) {
 	a.q.registry.mu.Lock()
 	defer a.q.registry.mu.Unlock()
 	a.grant.Life, a.grant.Sent = life, sent

@@ -8,10 +8,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -111,7 +111,7 @@ const maxArgs, shortEnterArgs = 14, 4
 // sendEnter sends one enter. Afterwards the state of a is what the reply said, or a message meanwhile. The error is errs.ErrHeld
 // if a only tries, and another hold has the lock.
 func (a *Attempt) sendEnter(ctx context.Context) error {
-	sent, registry := clock.Now(), a.q.registry
+	sent, registry := timers.Now(), a.q.registry
 	runner := registry.session.Runner
 	if a.request.KeepFor > 0 {
 		registry.session.ListenForRecalls()
@@ -146,7 +146,7 @@ func (a *Attempt) sendEnter(ctx context.Context) error {
 func (a *Attempt) enterWithHolderKey(ctx context.Context, call wire.Call, refusal error) (wire.Reply, error) {
 	reply, err := a.q.registry.session.Runner.Run(ctx, a.q.withHolderKeyAlone(call))
 	if err == nil && reply.Code() == wire.NeedsQueue {
-		a.q.registry.session.Clock.Observe(a.q.keys.Slot, reply.Stamp(1), clock.Now())
+		a.q.registry.session.Clock.Observe(a.q.keys.Slot, reply.Stamp(1), timers.Now())
 		return reply, refusal
 	}
 	return reply, err
@@ -166,7 +166,7 @@ func (a *Attempt) withCancelOnGrantLocked(ctx context.Context) (context.Context,
 // enterCallLocked returns an enter, which is sent at sent, and whether a heartbeat is in it. The keys and arguments of the call are
 // appended to keys and args. The first enter of the only attempt here is short if the purse allows it: it has the holder key alone, and takes the
 // lock if that is free.
-func (a *Attempt) enterCallLocked(keys, args []string, sent clock.Instant) (call wire.Call, hasHeartbeat bool) {
+func (a *Attempt) enterCallLocked(keys, args []string, sent timers.Instant) (call wire.Call, hasHeartbeat bool) {
 	q, texts, life := a.q, &a.q.registry.mu.enterTexts, a.request.Life
 	notAfter := texts.notAfter.of(a.prepareEnterLocked(sent), wire.Stamp.Text)
 	call = wire.Call{Script: q.registry.protocol.Enter, Keys: append(keys, q.keys.Holder)}
@@ -182,7 +182,7 @@ func (a *Attempt) enterCallLocked(keys, args []string, sent clock.Instant) (call
 }
 
 // withWaitingLocked returns an enter with all keys, and with what the server needs only if the lock is not free.
-func (a *Attempt) withWaitingLocked(call wire.Call, sent clock.Instant) (whole wire.Call, hasHeartbeat bool) {
+func (a *Attempt) withWaitingLocked(call wire.Call, sent timers.Instant) (whole wire.Call, hasHeartbeat bool) {
 	q, s, texts := a.q, a.q.registry.session, &a.q.registry.mu.enterTexts
 	w := waitingArgs{
 		mayQueue: a.state != trying, heartbeatLife: q.registry.lifeLocked(),
@@ -203,7 +203,7 @@ func (a *Attempt) withWaitingLocked(call wire.Call, sent clock.Instant) (whole w
 }
 
 // prepareEnterLocked records that an enter is sent at sent, and returns its not-after.
-func (a *Attempt) prepareEnterLocked(sent clock.Instant) wire.Stamp {
+func (a *Attempt) prepareEnterLocked(sent timers.Instant) wire.Stamp {
 	notAfter := a.q.registry.session.NotAfter(a.q.keys.Slot, sent, session.MaxPatience)
 	notAfter -= notAfter % notAfterGrain
 	a.sendLocked(notAfter)
@@ -227,8 +227,8 @@ func (a *Attempt) handleEnterError(err error) {
 }
 
 // handleEnterReply handles the reply to an enter.
-func (a *Attempt) handleEnterReply(reply wire.Reply, sent clock.Instant, hasHeartbeat bool) error { //nolint:revive // a fact about the enter, not a switch
-	registry, q, now := a.q.registry, a.q, clock.Now()
+func (a *Attempt) handleEnterReply(reply wire.Reply, sent timers.Instant, hasHeartbeat bool) error { //nolint:revive // a fact about the enter, not a switch
+	registry, q, now := a.q.registry, a.q, timers.Now()
 	switch code := reply.Code(); {
 	case code == wire.Done && reply.Stamp(1) != 0 && reply.Stamp(2) != 0:
 		registry.session.Clock.Observe(q.keys.Slot, reply.Stamp(2), now)
@@ -257,14 +257,14 @@ func (a *Attempt) handleEnterReply(reply wire.Reply, sent clock.Instant, hasHear
 }
 
 // joinedLocked handles a reply to an enter or a requeue by which a has the lock, or a ticket.
-func (a *Attempt) joinedLocked(reply wire.Reply, sent, now clock.Instant) error {
+func (a *Attempt) joinedLocked(reply wire.Reply, sent, now timers.Instant) error {
 	q := a.q
 	q.clearPollErrLocked()
 	if a.wait != nil {
 		a.wait.cancelEnter = nil // it keeps a context
 	}
 	stamp, isDone, isRequesting := reply.Stamp(1), reply.Code() == wire.Done, a.state == entering || a.state == trying
-	isSuperseded, isLate := a.isSupersededLocked(stamp), clock.Deadline(sent, a.request.Life).Reached(now)
+	isSuperseded, isLate := a.isSupersededLocked(stamp), timers.Deadline(sent, a.request.Life).Reached(now)
 	switch {
 	case !isDone && a.state == trying:
 		return errs.ErrHeld
@@ -303,7 +303,7 @@ func (a *Attempt) joinedLocked(reply wire.Reply, sent, now clock.Instant) error 
 
 // newGrant returns a grant with the tokens from stamp to last. For an exclusive lock, the grant has all tokens that stamp
 // reserves.
-func (a *Attempt) newGrant(stamp, last wire.Stamp, life time.Duration, sent, read clock.Instant) Grant {
+func (a *Attempt) newGrant(stamp, last wire.Stamp, life time.Duration, sent, read timers.Instant) Grant {
 	if a.q.registry.protocol.isExclusive() {
 		last = stamp.ReservedEnd()
 	}

@@ -5,8 +5,8 @@ package queue
 import (
 	"iter"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/dispatch"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -124,7 +124,7 @@ func (r *Registry) applyGrants(text string) {
 	if text == "" {
 		return
 	}
-	now := clock.Now()
+	now := timers.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for g := range parseGrants(text) {
@@ -134,7 +134,7 @@ func (r *Registry) applyGrants(text string) {
 
 // applyGrantLocked handles one grant. An unknown attempt belongs to a copy of this process, restored from a
 // snapshot, or was released while the message was on its way, or before a failover. A hold without an attempt expires.
-func (r *Registry) applyGrantLocked(g grantNotice, now clock.Instant) {
+func (r *Registry) applyGrantLocked(g grantNotice, now timers.Instant) {
 	if a := r.mu.attempts.get(g.attempt); a != nil {
 		a.applyGrantLocked(g.stamp, g.heartbeat, now)
 		return

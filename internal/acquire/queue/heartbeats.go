@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/dispatch"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -20,17 +20,17 @@ import (
 // the first sending. There is one heartbeat for each number, and a heartbeat is never changed.
 type heartbeat struct {
 	number string
-	sent   clock.Instant
+	sent   timers.Instant
 	life   time.Duration
 }
 
 // expires returns when a grant that h paid for can no longer be trusted.
-func (h heartbeat) expires() clock.Instant { return clock.Deadline(h.sent, h.life) }
+func (h heartbeat) expires() timers.Instant { return timers.Deadline(h.sent, h.life) }
 
 // heartbeatLocked returns a heartbeat for a call that is about to be sent. Calls that follow each other within a 64th of a
 // life share a heartbeat, whatever queue they are for. A grant that it pays for is counted from the first of these calls,
 // which is never too late.
-func (r *Registry) heartbeatLocked(now clock.Instant) heartbeat {
+func (r *Registry) heartbeatLocked(now timers.Instant) heartbeat {
 	life, heartbeats := r.lifeLocked(), r.mu.heartbeats
 	if n := len(heartbeats); n > 0 && heartbeats[n-1].life == life && now.Mono()-heartbeats[n-1].sent.Mono() < life/64 {
 		return heartbeats[n-1]
@@ -45,7 +45,7 @@ func (r *Registry) heartbeatLocked(now clock.Instant) heartbeat {
 }
 
 // findHeartbeatLocked returns the heartbeat with that number. It returns false if the heartbeat is not known, or has expired.
-func (r *Registry) findHeartbeatLocked(number string, now clock.Instant) (heartbeat, bool) {
+func (r *Registry) findHeartbeatLocked(number string, now timers.Instant) (heartbeat, bool) {
 	for _, h := range r.mu.heartbeats {
 		if h.number == number {
 			return h, !h.expires().Reached(now)
@@ -55,7 +55,7 @@ func (r *Registry) findHeartbeatLocked(number string, now clock.Instant) (heartb
 }
 
 // hasRecentHeartbeatLocked reports whether a heartbeat had a reply so recently that another one is not worth it.
-func (q *Queue) hasRecentHeartbeatLocked(now clock.Instant) bool {
+func (q *Queue) hasRecentHeartbeatLocked(now timers.Instant) bool {
 	return q.waitState != nil && !q.lastHeartbeat.IsZero() && !q.lastHeartbeat.Add(q.registry.lifeLocked()/8).Reached(now)
 }
 
@@ -92,7 +92,7 @@ func (r *Registry) lifeLocked() time.Duration {
 // session is subscribed to the grants. What a poll would find besides, a release, an end or a grant, changes the stamp of the
 // hold, which the heartbeat finds out. A poll is due now and then all the same: it keeps the keys, and finds a lost ticket in a
 // queue that has others.
-func (q *Queue) isUnchangedLocked(now clock.Instant) bool {
+func (q *Queue) isUnchangedLocked(now timers.Instant) bool {
 	at := now.Mono()
 	return q.polledStamp != 0 && at < q.holdEnds && at-q.polledAt < pollAnywayAfter*q.pollPauseLocked() &&
 		q.listener != nil && !q.listener.IsUnsubscribed()
@@ -164,7 +164,7 @@ func (r *Registry) heartbeatsCall(group []queuePoll) wire.Call {
 
 // handleUnchanged handles the reply that nothing has changed. server is the server's time.
 func (p *queuePoll) handleUnchanged(server wire.Stamp) {
-	registry, q, now := p.q.registry, p.q, clock.Now()
+	registry, q, now := p.q.registry, p.q, timers.Now()
 	registry.mu.Lock()
 	defer registry.mu.Unlock()
 	registry.session.Clock.Observe(q.keys.Slot, server, now)

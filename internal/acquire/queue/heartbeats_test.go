@@ -9,9 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // P7: polls of one session fall on common instants, each within a pause of the last one.
@@ -33,7 +33,7 @@ func TestPollsOfManyQueuesGoTogether(t *testing.T) {
 // P6: a heartbeat does only as long as everything is as the last poll saw it.
 func TestHeartbeatReplacesPollsDuringALongHold(t *testing.T) {
 	t.Parallel()
-	now := clock.Now()
+	now := timers.Now()
 	listening := &grantListener{}
 	for name, c := range map[string]struct {
 		change func(q *Queue)

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/acquire/local"
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -19,7 +19,7 @@ type Ticket interface {
 	local.Ticket
 	// Granted ends the ticket, and returns the hold that was granted to it, even in the same instant, and since when it had
 	// waited for that: the zero Instant if it was granted at once. Without a hold it leaves, and returns nil.
-	Granted() (h Hold, waitedSince clock.Instant)
+	Granted() (h Hold, waitedSince timers.Instant)
 }
 
 // Hold is one hold id, and the server's hold with that id. The session counts it until Done.
@@ -31,7 +31,7 @@ type Hold interface {
 	// Begin registers the hold in this process. From now on it can be evicted.
 	Begin(localHold session.LocalHold)
 	// Extended records, before Begin, that the hold was extended by a call that was sent at sent.
-	Extended(life time.Duration, sent clock.Instant)
+	Extended(life time.Duration, sent timers.Instant)
 	// Release releases the lock, and waits for the reply until ctx ends. lastUsed is the stamp of the last token that was
 	// used. Release returns false if the hold no longer had the lock. After an error the release is repeated in the
 	// background until the hold has expired, which takes expiresIn at most, or longer if a ticket may be left.

@@ -3,8 +3,8 @@
 package queue
 
 import (
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // idleState says whether the hold of an attempt may be kept while no goroutine uses it.
@@ -31,7 +31,7 @@ func (a *Attempt) MayKeep() bool {
 }
 
 // OnKept records the reply to a renewal of the hold of a, which was sent at sent: whether the key is marked.
-func (a *Attempt) OnKept(sent clock.Instant, isMarked bool) {
+func (a *Attempt) OnKept(sent timers.Instant, isMarked bool) {
 	registry := a.q.registry
 	registry.mu.Lock()
 	var h session.RecalledHold
@@ -49,7 +49,7 @@ func (a *Attempt) OnKept(sent clock.Instant, isMarked bool) {
 
 // foundNoMarkLocked records that a request, which was sent at sent, found no mark. When recalls cease to arrive, the session
 // changes what ReceivesRecalls returns, and then calls RecallAll: so either this finds that, or RecallAll finds a.
-func (a *Attempt) foundNoMarkLocked(sent clock.Instant) {
+func (a *Attempt) foundNoMarkLocked(sent timers.Instant) {
 	if a.idle == mayBeMarked && a.request.KeepFor > 0 && a.q.registry.session.ReceivesRecalls(sent) {
 		a.idle = foundUnmarked
 	}

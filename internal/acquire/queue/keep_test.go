@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // keptRequest is lockRequest for a hold that may be kept.
@@ -44,7 +44,7 @@ func (u *user) leaves(a *Attempt) {
 func (u *user) awaitRecalls() {
 	u.fixture.Helper()
 	u.session.ListenForRecalls()
-	await(u.fixture, "the subscription", func() bool { return u.session.ReceivesRecalls(clock.Now()) })
+	await(u.fixture, "the subscription", func() bool { return u.session.ReceivesRecalls(timers.Now()) })
 }
 
 // joinBusy returns a session at the server that holds another lock, and so does not become idle.
@@ -66,21 +66,21 @@ func TestNothingIsKeptWithoutASubscription(t *testing.T) {
 	require.NoError(t, u.session.Begin())
 	t.Cleanup(u.session.End)
 	a, spy := u.keep()
-	early := clock.Now()
+	early := timers.Now()
 	require.False(t, a.MayKeep(), "its enter was sent before")
 	u.session.Timers.Resume()
 	u.awaitRecalls()
 	require.False(t, a.MayKeep())
 	a.OnKept(early, false)
 	require.False(t, a.MayKeep(), "the renewal was sent before")
-	a.OnKept(clock.Now(), false)
+	a.OnKept(timers.Now(), false)
 	require.True(t, a.MayKeep())
 
 	f.server.MustDo(t, "CLIENT", "KILL", "TYPE", "pubsub")
 	within(t, "the end of recalls", spy.recalls)
 	require.False(t, a.MayKeep())
 	u.awaitRecalls()
-	a.OnKept(clock.Now(), false)
+	a.OnKept(timers.Now(), false)
 	require.False(t, a.MayKeep(), "another session may have tried meanwhile")
 	u.leaves(a)
 
@@ -133,7 +133,7 @@ func TestHoldOfTheQueueIsNotKept(t *testing.T) {
 	other.release(theirs)
 	a := within(t, "the lock", waiter).mustHave(t)
 	a.Begin(keptSpy{newLocalHoldSpy(), make(chan struct{}, 8)})
-	a.OnKept(clock.Now(), false)
+	a.OnKept(timers.Now(), false)
 	require.False(t, a.MayKeep())
 	u.leaves(a)
 
@@ -147,7 +147,7 @@ func TestHoldOfTheQueueIsNotKept(t *testing.T) {
 	a = attemptOf(h)
 	require.Equal(t, byte('k'), f.holder()[41])
 	a.Begin(keptSpy{newLocalHoldSpy(), make(chan struct{}, 8)})
-	a.OnKept(clock.Now(), false)
+	a.OnKept(timers.Now(), false)
 	require.False(t, a.MayKeep())
 	u.leaves(a)
 	h.Done()

@@ -14,11 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -216,7 +216,7 @@ func (u *user) release(a *Attempt) {
 	grant := a.Grant()
 	wasHeld, err := a.Release(u.fixture.T.Context(), 0, lease)
 	require.NoError(u.fixture, err)
-	require.True(u.fixture, wasHeld || clock.Deadline(grant.Sent, grant.Life).Reached(clock.Now()), "it was taken away")
+	require.True(u.fixture, wasHeld || timers.Deadline(grant.Sent, grant.Life).Reached(timers.Now()), "it was taken away")
 }
 
 // stopTimers stops the timers of the session: from here on nothing happens by itself.

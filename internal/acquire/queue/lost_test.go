@@ -10,9 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -81,11 +81,11 @@ func TestGrantOfUnknownHeartbeatIsPolledAtOnce(t *testing.T) {
 	u.mu.Lock()
 	entered := u.mu.attempts.get(attempt)
 	entered.state = entering // its reply is on its way: the poll has to list it all the same
-	entered.applyGrantLocked(1, "000000000001notknown", clock.Now())
+	entered.applyGrantLocked(1, "000000000001notknown", timers.Now())
 	require.True(t, entered.place == listedFirst)
 	entered.state = queued
 	tries := &Attempt{q: u.q}
-	tries.applyGrantLocked(1, "000000000001notknown", clock.Now())
+	tries.applyGrantLocked(1, "000000000001notknown", timers.Now())
 	require.Equal(t, noPlace, tries.place, "an attempt that only tries does not wait")
 	u.mu.Unlock()
 	holder.release(held)

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -28,7 +28,7 @@ func AcquireMany(ctx context.Context, script *scripts.Script, requests []LockReq
 	}
 	attempts := make([]*Attempt, len(requests))
 	call := wire.Call{Script: script, Keys: make([]string, len(requests)), Args: make([]string, 0, 4*len(requests))}
-	sent := clock.Now()
+	sent := timers.Now()
 	for i, request := range requests {
 		a := request.Queue.newAttempt(request.Request)
 		a.q.registry.mu.Lock()
@@ -60,20 +60,20 @@ func AcquireMany(ctx context.Context, script *scripts.Script, requests []LockReq
 
 // acquiredByBatch reports whether a got its lock, by the n-th part of the reply. If not, the reason is found out by the call
 // that asks for that lock alone.
-func (a *Attempt) acquiredByBatch(reply wire.Reply, n int, sent clock.Instant) bool {
+func (a *Attempt) acquiredByBatch(reply wire.Reply, n int, sent timers.Instant) bool {
 	part, err := reply.Part(n)
 	stamp := wire.Stamp(0)
 	if err == nil {
 		stamp = part.Stamp(0)
 	}
-	registry, now := a.q.registry, clock.Now()
+	registry, now := a.q.registry, timers.Now()
 	registry.mu.Lock()
 	defer registry.mu.Unlock()
 	if stamp == 0 {
 		return false
 	}
 	a.leftTicketLocked()
-	if clock.Deadline(sent, a.request.Life).Reached(now) || a.isSupersededLocked(stamp) {
+	if timers.Deadline(sent, a.request.Life).Reached(now) || a.isSupersededLocked(stamp) {
 		return false // the hold expired before it began
 	}
 	a.grant = a.newGrant(stamp, stamp, a.request.Life, sent, now)

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -69,7 +69,7 @@ func (r *Registry) appendPoll(polls []queuePoll, q *Queue) []queuePoll {
 	}
 	q.initWaitLocked()
 	q.pollScheduled = false
-	now := clock.Now()
+	now := timers.Now()
 	p := queuePoll{q: q, heartbeat: r.heartbeatLocked(now)}
 	if q.isUnchangedLocked(now) {
 		p.expectedStamp = q.polledStamp
@@ -206,7 +206,7 @@ func (q *Queue) refuseLocked(err error) {
 // handleReply handles the reply to a poll: {1, left_us, more, grants, states, now, stamp}, as the header of lock/poll says, or with a
 // ticket instead of the stamp, as those of semaphore/poll and rwlock/poll say.
 func (p *queuePoll) handleReply(reply wire.Reply) {
-	registry, q, now := p.q.registry, p.q, clock.Now()
+	registry, q, now := p.q.registry, p.q, timers.Now()
 	registry.mu.Lock()
 	defer registry.mu.Unlock()
 	if reply.Code() != wire.Done {
@@ -235,7 +235,7 @@ func (p *queuePoll) handleReply(reply wire.Reply) {
 				a.wait.refusal = errTicketLostWhileHeld
 			}
 			a.wake()
-			q.lastHeartbeat = clock.Instant{}                        // the heartbeat may be lost too: the next enter carries one
+			q.lastHeartbeat = timers.Instant{}                       // the heartbeat may be lost too: the next enter carries one
 			pollAgain = pollAgain || q.waiting.len() > len(p.listed) // attempts that are not listed have lost their tickets too
 		}
 	}
@@ -255,7 +255,7 @@ func (q *Queue) schedulePollLocked(left time.Duration) {
 	if q.pending == 0 {
 		return
 	}
-	now := clock.Mono()
+	now := timers.Mono()
 	q.pollScheduled, q.pollDue = true, q.nextPollLocked(now)
 	if in := q.pollDue - now; left > 0 && left < in {
 		spread := time.Duration(q.registry.mu.pendingQueues) * dispatch.PollCost
@@ -274,7 +274,7 @@ func (q *Queue) nextPollLocked(now time.Duration) time.Duration {
 
 // hastenPollLocked brings the next poll forward if a poll that is scheduled now comes earlier.
 func (q *Queue) hastenPollLocked() {
-	if q.waitState != nil && q.pollScheduled && q.nextPollLocked(clock.Mono()) < q.pollDue {
+	if q.waitState != nil && q.pollScheduled && q.nextPollLocked(timers.Mono()) < q.pollDue {
 		q.schedulePollLocked(0)
 	}
 }

@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -43,7 +43,7 @@ func TestPoll_Reply_UpdatesAttempts(t *testing.T) {
 		a := u.q.newWaitingAttempt(lockRequest)
 		u.mu.Lock()
 		a.state, a.footprint.NotAfter = c.before, 1
-		p := queuePoll{q: u.q, heartbeat: u.heartbeatLocked(clock.Now()), listed: []*Attempt{a}}
+		p := queuePoll{q: u.q, heartbeat: u.heartbeatLocked(timers.Now()), listed: []*Attempt{a}}
 		u.mu.Unlock()
 		grants, number := "", strings.Repeat("-", numberSize)
 		if c.number != "" {
@@ -71,7 +71,7 @@ func TestMalformedMessageIsNoGrant(t *testing.T) {
 	u := newFixture(t).direct()
 	a := u.q.newWaitingAttempt(lockRequest)
 	u.mu.Lock()
-	number := u.heartbeatLocked(clock.Now()).number
+	number := u.heartbeatLocked(timers.Now()).number
 	u.mu.Unlock()
 	listener := &grantListener{registry: u.Registry}
 	good := a.attempt() + wire.Stamp(1780000000000000).Text() + number
@@ -102,7 +102,7 @@ func TestExpiredGrantIsPolledBeforeItBegins(t *testing.T) {
 	a := waiter.awaitWaiting()
 	waiter.mu.Lock()
 	a.state = granted
-	a.grant = Grant{Stamp: 1, Life: time.Second, Sent: clock.Now().Add(-2 * time.Second)}
+	a.grant = Grant{Stamp: 1, Life: time.Second, Sent: timers.Now().Add(-2 * time.Second)}
 	waiter.mu.Unlock()
 	a.wake()
 	await(t, "it waits again", func() bool {

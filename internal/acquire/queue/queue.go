@@ -5,7 +5,6 @@ package queue
 import (
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/timers"
@@ -33,11 +32,11 @@ type Queue struct {
 type waitState struct {
 	timer         timers.Timer // the next poll; if no caller uses the queue, the time to forget it
 	waiting       waitingList
-	queued        int           // the number of attempts in state queued
-	lastHeartbeat clock.Instant // when the newest heartbeat that had a reply was sent
-	pollErr       error         // why the last poll had no reply, or nil
-	pollScheduled bool          // a poll is scheduled
-	pollDue       time.Duration // when the scheduled poll is due, on the monotonic clock
+	queued        int            // the number of attempts in state queued
+	lastHeartbeat timers.Instant // when the newest heartbeat that had a reply was sent
+	pollErr       error          // why the last poll had no reply, or nil
+	pollScheduled bool           // a poll is scheduled
+	pollDue       time.Duration  // when the scheduled poll is due, on the monotonic clock
 
 	// The fields below are what the last poll saw. While nothing of that changes, heartbeats alone are sent.
 
@@ -61,7 +60,7 @@ func (q *Queue) initWaitLocked() {
 }
 
 // recordHeartbeatLocked records that a heartbeat sent at sent had a reply.
-func (q *Queue) recordHeartbeatLocked(sent clock.Instant) {
+func (q *Queue) recordHeartbeatLocked(sent timers.Instant) {
 	q.initWaitLocked()
 	if q.lastHeartbeat.IsZero() || sent.Mono() > q.lastHeartbeat.Mono() {
 		q.lastHeartbeat = sent

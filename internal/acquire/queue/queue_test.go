@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // addWaiting adds n attempts in that state.
@@ -103,7 +103,7 @@ func TestListenerFindsItsQueues(t *testing.T) {
 func TestHeartbeatPaysForItsOwnLife(t *testing.T) {
 	t.Parallel()
 	registry := &Registry{}
-	now := clock.Now()
+	now := timers.Now()
 	first := registry.heartbeatLocked(now)
 	second := registry.heartbeatLocked(now.Add(time.Second))
 	require.Less(t, first.number, second.number)
@@ -119,7 +119,7 @@ func TestHeartbeatPaysForItsOwnLife(t *testing.T) {
 	_, ok = registry.findHeartbeatLocked("000000000003abcdefgh", now)
 	require.False(t, ok, "it is not known")
 	// The wall clock counts too: the host may have been suspended.
-	_, ok = registry.findHeartbeatLocked(second.number, clock.At(now.Mono(), now.Time().Add(time.Hour)))
+	_, ok = registry.findHeartbeatLocked(second.number, timers.At(now.Mono(), now.Time().Add(time.Hour)))
 	require.False(t, ok)
 	for n := range 10_000 {
 		registry.heartbeatLocked(now.Add(time.Duration(n) * 100 * time.Millisecond))

@@ -7,8 +7,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -51,11 +51,11 @@ func (a *Attempt) Requeue(ctx context.Context, lastUsed wire.Stamp, expiresIn ti
 }
 
 // requeueCall returns the call that releases old and queues a, and the time of its sending.
-func (a *Attempt) requeueCall(old *Attempt, lastUsed wire.Stamp) (call wire.Call, sent clock.Instant) {
+func (a *Attempt) requeueCall(old *Attempt, lastUsed wire.Stamp) (call wire.Call, sent timers.Instant) {
 	q, s := a.q, a.q.registry.session
 	q.registry.mu.Lock()
 	defer q.registry.mu.Unlock()
-	sent = clock.Now()
+	sent = timers.Now()
 	a.sendLocked(s.NotAfter(q.keys.Slot, sent, session.MaxPatience))
 	h := q.registry.heartbeatLocked(sent)
 	return wire.Call{
@@ -84,8 +84,8 @@ func parseRequeueResult(reply wire.Reply) requeueResult {
 }
 
 // handleRequeueReply handles the reply to a requeue. It returns false if a has no ticket.
-func (a *Attempt) handleRequeueReply(reply wire.Reply, sent clock.Instant) bool {
-	registry, q, now := a.q.registry, a.q, clock.Now()
+func (a *Attempt) handleRequeueReply(reply wire.Reply, sent timers.Instant) bool {
+	registry, q, now := a.q.registry, a.q, timers.Now()
 	code := reply.Code()
 	switch code {
 	case wire.Done:

@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -86,8 +86,8 @@ func TestNewestGrantWins(t *testing.T) {
 	u.stopTimers()
 	b := u.awaitWaiting()
 	u.mu.Lock()
-	number := u.heartbeatLocked(clock.Now()).number
-	b.applyGrantLocked(a.grant.Stamp-1, number, clock.Now())
+	number := u.heartbeatLocked(timers.Now()).number
+	b.applyGrantLocked(a.grant.Stamp-1, number, timers.Now())
 	isGranted, pollFirst := b.state == granted, b.place == listedFirst
 	u.mu.Unlock()
 	require.False(t, isGranted, "it is the older one")

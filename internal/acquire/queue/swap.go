@@ -5,9 +5,9 @@ package queue
 import (
 	"context"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -36,7 +36,7 @@ func (a *Attempt) sendSwap(ctx context.Context, script *scripts.Script, old *Att
 	registry, q := a.q.registry, a.q
 	last := &wire.LastReply{}
 	for {
-		sent := clock.Now()
+		sent := timers.Now()
 		reply, err := registry.session.Runner.Run(ctx, a.swapCall(script, old, sent))
 		switch {
 		case err != nil:
@@ -48,7 +48,7 @@ func (a *Attempt) sendSwap(ctx context.Context, script *scripts.Script, old *Att
 		case reply.Code() == wire.NotDone:
 			return errs.ErrLostGone
 		default:
-			registry.session.Clock.Observe(q.keys.Slot, reply.Stamp(1), clock.Now())
+			registry.session.Clock.Observe(q.keys.Slot, reply.Stamp(1), timers.Now())
 		}
 		if err == nil {
 			err = a.pause(ctx, last)
@@ -59,7 +59,7 @@ func (a *Attempt) sendSwap(ctx context.Context, script *scripts.Script, old *Att
 	}
 }
 
-func (a *Attempt) swapCall(script *scripts.Script, old *Attempt, sent clock.Instant) wire.Call {
+func (a *Attempt) swapCall(script *scripts.Script, old *Attempt, sent timers.Instant) wire.Call {
 	registry, q := a.q.registry, a.q
 	leave := old.leaveCall(nil, nil, 0)
 	registry.mu.Lock()
@@ -74,8 +74,8 @@ func (a *Attempt) swapCall(script *scripts.Script, old *Attempt, sent clock.Inst
 }
 
 // handleSwapReply handles the reply by which a has the lock.
-func (a *Attempt) handleSwapReply(reply wire.Reply, sent clock.Instant) {
-	registry, now := a.q.registry, clock.Now()
+func (a *Attempt) handleSwapReply(reply wire.Reply, sent timers.Instant) {
+	registry, now := a.q.registry, timers.Now()
 	registry.mu.Lock()
 	a.grant = Grant{Stamp: reply.Stamp(4), Last: reply.Stamp(4), Life: a.request.Life, Sent: sent, Read: now.Mono()}
 	a.toLocked(begun)

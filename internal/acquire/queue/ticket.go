@@ -7,10 +7,10 @@ import (
 	"errors"
 	"math/rand/v2"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -26,7 +26,7 @@ type QueuedTicket struct {
 type ticketWait struct {
 	next      *Attempt // the attempt that follows those which lost their tickets; nil while that is the first one
 	lastReply wire.LastReply
-	since     clock.Instant // when the first Join returned without a grant
+	since     timers.Instant // when the first Join returned without a grant
 }
 
 // attempt returns the present attempt.
@@ -50,9 +50,9 @@ func (t *QueuedTicket) waiting() *ticketWait {
 }
 
 // waitedSince returns when the first Join returned without a grant, or the zero Instant.
-func (t *QueuedTicket) waitedSince() clock.Instant {
+func (t *QueuedTicket) waitedSince() timers.Instant {
 	if t.first.wait == nil {
-		return clock.Instant{}
+		return timers.Instant{}
 	}
 	return t.first.wait.since
 }
@@ -134,7 +134,7 @@ func (t *QueuedTicket) recordState() (isGranted, isEntering bool) {
 	isGranted, isEntering = state == granted && !t.attempt().pollIfExpired(), state == entering
 	if !isGranted && !isEntering {
 		if wait := t.waiting(); wait.since.IsZero() {
-			wait.since = clock.Now()
+			wait.since = timers.Now()
 		}
 	}
 	return isGranted, isEntering
@@ -187,7 +187,7 @@ func (t *QueuedTicket) Ended(ctx context.Context) error {
 }
 
 // Granted implements Ticket.
-func (t *QueuedTicket) Granted() (h Hold, waitedSince clock.Instant) {
+func (t *QueuedTicket) Granted() (h Hold, waitedSince timers.Instant) {
 	a := t.attempt()
 	if !a.endWaiting() {
 		a.Abandon()

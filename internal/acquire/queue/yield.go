@@ -6,7 +6,7 @@ import (
 	"context"
 	"strings"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -31,7 +31,7 @@ const (
 // has nothing any more; or 1, the time, and the stamp of new tokens, if the hold continues.
 func (a *Attempt) Yield(ctx context.Context, script *scripts.Script) (YieldResult, error) {
 	registry := a.q.registry
-	sent := clock.Now()
+	sent := timers.Now()
 	reply, err := registry.session.Runner.Run(ctx, a.yieldCall(script))
 	if err != nil {
 		return YieldGone, err
@@ -43,7 +43,7 @@ func (a *Attempt) Yield(ctx context.Context, script *scripts.Script) (YieldResul
 		registry.mu.Lock()
 		defer registry.mu.Unlock()
 		stamp := reply.Stamp(2)
-		a.grant = Grant{Stamp: stamp, Last: stamp.BlockEnd(), Life: a.request.Life, Sent: sent, Read: clock.Mono()}
+		a.grant = Grant{Stamp: stamp, Last: stamp.BlockEnd(), Life: a.request.Life, Sent: sent, Read: timers.Mono()}
 		return YieldKept, nil
 	default: // the hold was released
 		a.end()

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/acquire/queue"
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -83,7 +83,7 @@ func (a *attempt) send(ctx context.Context, script *scripts.Script, args []strin
 	if err := s.Handshake(ctx, a.lock.names.Holder); err != nil {
 		return 0, err
 	}
-	sent := clock.Now()
+	sent := timers.Now()
 	reply, err := s.Runner.Run(ctx, wire.Call{
 		Script: script,
 		Keys:   a.lock.keys.All,
@@ -97,7 +97,7 @@ func (a *attempt) send(ctx context.Context, script *scripts.Script, args []strin
 }
 
 // prepareTry prepares one try, and returns its not-after.
-func (a *attempt) prepareTry(sent clock.Instant) wire.Stamp {
+func (a *attempt) prepareTry(sent timers.Instant) wire.Stamp {
 	registry := a.lock.registry
 	notAfter := registry.session.NotAfter(a.lock.names.Slot, sent, a.request.Life)
 	registry.mu.Lock()
@@ -129,13 +129,13 @@ func (a *attempt) leftNoHoldLocked() {
 }
 
 // handleTryReply handles the reply to a try.
-func (a *attempt) handleTryReply(reply wire.Reply, sent clock.Instant) (heldFor time.Duration, err error) {
-	registry, now := a.lock.registry, clock.Now()
+func (a *attempt) handleTryReply(reply wire.Reply, sent timers.Instant) (heldFor time.Duration, err error) {
+	registry, now := a.lock.registry, timers.Now()
 	slot := a.lock.names.Slot
 	switch code := reply.Code(); {
 	case code == wire.Done && reply.Stamp(1) != 0:
 		registry.session.Clock.Observe(slot, reply.Stamp(1), now)
-		if clock.Deadline(sent, a.request.Life).Reached(now) {
+		if timers.Deadline(sent, a.request.Life).Reached(now) {
 			return 0, errLate // the hold expired before it began; the next try extends it
 		}
 		registry.mu.Lock()
@@ -163,7 +163,7 @@ func (a *attempt) handleTryReply(reply wire.Reply, sent clock.Instant) (heldFor 
 }
 
 // newGrant returns what a reply to a try grants.
-func (a *attempt) newGrant(reply wire.Reply, sent, now clock.Instant) queue.Grant {
+func (a *attempt) newGrant(reply wire.Reply, sent, now timers.Instant) queue.Grant {
 	stamp := reply.Stamp(1)
 	grant := queue.Grant{Stamp: stamp, Last: stamp, Life: a.request.Life, Sent: sent, Read: now.Mono()}
 	switch {
@@ -224,7 +224,7 @@ func (a *attempt) Begin(localHold session.LocalHold) {
 }
 
 // Extended implements queue.Hold.
-func (a *attempt) Extended(life time.Duration, sent clock.Instant) {
+func (a *attempt) Extended(life time.Duration, sent timers.Instant) {
 	a.lock.registry.mu.Lock()
 	defer a.lock.registry.mu.Unlock()
 	a.grant.Life, a.grant.Sent = life, sent

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/acquire/queue"
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/timers"
@@ -25,8 +24,8 @@ type retriedLock struct {
 	users      int
 	unfinished int // the number of attempts that are not over, or have no reply to their release yet
 
-	backOffUntil clock.Instant // the end of the time in which this session does not try
-	expiry       timers.Timer  // forgets a lock without users, which is kept until then
+	backOffUntil timers.Instant // the end of the time in which this session does not try
+	expiry       timers.Timer   // forgets a lock without users, which is kept until then
 }
 
 // done counts out, of the lock and of the session, a call or a hold that begin counted. While the session backs off, the lock is
@@ -72,7 +71,7 @@ func (a *attempt) finish(othersNotified bool) { //nolint:revive // a fact about 
 	defer q.registry.mu.Unlock()
 	q.unfinished--
 	if othersNotified {
-		q.backOffUntil = clock.Now().Add(BackOff)
+		q.backOffUntil = timers.Now().Add(BackOff)
 	}
 }
 
@@ -87,5 +86,5 @@ func (l *retriedLock) backOffLeftLocked() time.Duration {
 	if l.backOffUntil.IsZero() {
 		return 0
 	}
-	return l.backOffUntil.Mono() - clock.Mono()
+	return l.backOffUntil.Mono() - timers.Mono()
 }

@@ -7,11 +7,11 @@ import (
 	"errors"
 
 	"github.com/signalbox-go/signalbox/internal/acquire/queue"
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -52,7 +52,7 @@ type retriedTicket struct {
 	attempt     *attempt
 	lastReply   wire.LastReply
 	wait        *dispatch.Wait  // nil until there is something to wait for; only the waiter uses it
-	waitedSince clock.Instant   // when the first Join returned without a grant
+	waitedSince timers.Instant  // when the first Join returned without a grant
 	firstCtx    wire.NoDeadline // the context of the first Join
 }
 
@@ -74,7 +74,7 @@ func (t *retriedTicket) Join(ctx context.Context) (isGranted bool, err error) {
 	}
 	isGranted, err = t.join(ctx)
 	if !isGranted && t.waitedSince.IsZero() {
-		t.waitedSince = clock.Now()
+		t.waitedSince = timers.Now()
 	}
 	return isGranted, err
 }
@@ -189,7 +189,7 @@ func (t *retriedTicket) target() dispatch.Target {
 func (t *retriedTicket) Ended(ctx context.Context) error { return t.lastReply.Ended(ctx) }
 
 // Granted implements queue.Ticket.
-func (t *retriedTicket) Granted() (h queue.Hold, waitedSince clock.Instant) {
+func (t *retriedTicket) Granted() (h queue.Hold, waitedSince timers.Instant) {
 	if !t.attempt.hasLock() {
 		t.Leave()
 		return nil, t.waitedSince

@@ -8,7 +8,6 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/acquire"
-	"github.com/signalbox-go/signalbox/internal/clock"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/renewal"
@@ -42,7 +41,7 @@ type Grant struct {
 // the hold is lost before.
 func (l *FakeLock) Grant(token uint64, released func()) (*Grant, signalbox.Lease) {
 	g := &Grant{name: l.name, released: released}
-	now := clock.Now()
+	now := timers.Now()
 	g.hold.Term.Init(&g.hold, &renewal.Config{Keeper: l.keeper, Life: life, Fixed: true}, life, now)
 	return g, signalbox.Lease(g.hold.Begin(g, &l.scope, token, token))
 }
@@ -57,7 +56,7 @@ func (g *Grant) Key() string { return g.name }
 func (g *Grant) ID() string { return g.name }
 
 // OnRelease implements hold.Owner. The term ends once: here or in Lose.
-func (g *Grant) OnRelease(now clock.Instant) error {
+func (g *Grant) OnRelease(now timers.Instant) error {
 	if err := g.hold.Term.Stop(now); err != nil {
 		return err
 	}

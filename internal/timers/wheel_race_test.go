@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package wheel_test
+package timers_test
 
 import (
 	"math/rand/v2"
@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/timers/wheel"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // Every scheduling ends in exactly one way: collected, cancelled, or replaced while it
@@ -19,7 +19,7 @@ import (
 func TestConcurrentUseLosesAndDoublesNothing(t *testing.T) {
 	t.Parallel()
 	const users, rounds = 4, 5000
-	w := wheel.New(64)
+	w := timers.NewWheel(64)
 	var now, scheduled, cancelled, collected atomic.Int64
 	stop := make(chan struct{})
 
@@ -38,9 +38,9 @@ func TestConcurrentUseLosesAndDoublesNothing(t *testing.T) {
 	for user := range users {
 		work.Go(func() {
 			random := rand.New(rand.NewPCG(uint64(user), 0))
-			all := newTestTimer(50)
+			all := newWheelTimers(50)
 			for range rounds {
-				e := &all[random.IntN(len(all))].Entry
+				e := &all[random.IntN(len(all))].Timer
 				if w.Cancel(e) {
 					cancelled.Add(1)
 				}
@@ -63,13 +63,13 @@ func TestConcurrentUseLosesAndDoublesNothing(t *testing.T) {
 // Many goroutines move the same entries, so that Schedule meets Schedule.
 func TestConcurrentScheduleOfOneEntryIsSafe(t *testing.T) {
 	t.Parallel()
-	w, all := wheel.New(16), newTestTimer(3)
+	w, all := timers.NewWheel(16), newWheelTimers(3)
 	var work sync.WaitGroup
 	for user := range 4 {
 		work.Go(func() {
 			random := rand.New(rand.NewPCG(uint64(user), 1))
 			for range 5000 {
-				e := &all[random.IntN(len(all))].Entry
+				e := &all[random.IntN(len(all))].Timer
 				if random.IntN(4) == 0 {
 					w.Cancel(e)
 				} else {
@@ -89,6 +89,6 @@ func TestConcurrentScheduleOfOneEntryIsSafe(t *testing.T) {
 		w.Advance(1000, nil)
 	}
 	for _, timer := range all {
-		require.False(t, w.Cancel(&timer.Entry))
+		require.False(t, w.Cancel(&timer.Timer))
 	}
 }

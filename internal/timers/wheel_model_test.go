@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package wheel_test
+package timers_test
 
 import (
 	"math"
@@ -8,26 +8,26 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/timers/wheel"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // testTimer is a thing with an entry, as users of the wheel have it.
-type testTimer struct {
-	wheel.Entry
+type wheelTimer struct {
+	timers.Timer
 	id    int
 	fired func()
 }
 
-func (tt *testTimer) Fire() {
+func (tt *wheelTimer) Fire() {
 	if tt.fired != nil {
 		tt.fired()
 	}
 }
 
-func newTestTimer(n int) []*testTimer {
-	all := make([]*testTimer, n)
+func newWheelTimers(n int) []*wheelTimer {
+	all := make([]*wheelTimer, n)
 	for i := range all {
-		all[i] = &testTimer{id: i}
+		all[i] = &wheelTimer{id: i}
 		all[i].Init(all[i])
 	}
 	return all
@@ -36,8 +36,8 @@ func newTestTimer(n int) []*testTimer {
 // model does what the wheel promises in the most naive way, and plays both.
 type model struct {
 	t        *testing.T
-	wheel    *wheel.Wheel
-	all      []*testTimer
+	wheel    *timers.Wheel
+	all      []*wheelTimer
 	pending  map[int]int64 // id to tick
 	now      int64
 	reported int64
@@ -45,7 +45,7 @@ type model struct {
 
 func newModel(t *testing.T, slots, entries int) *model {
 	return &model{
-		t: t, wheel: wheel.New(slots), all: newTestTimer(entries),
+		t: t, wheel: timers.NewWheel(slots), all: newWheelTimers(entries),
 		pending: map[int]int64{}, now: math.MinInt64, reported: math.MaxInt64,
 	}
 }
@@ -54,7 +54,7 @@ func (m *model) schedule(id int, tick int64) {
 	m.t.Helper()
 	m.pending[id] = min(tick, math.MaxInt64-1)
 	due := max(m.pending[id], m.now)
-	require.Equal(m.t, due < m.reported, m.wheel.Schedule(&m.all[id].Entry, tick), "earliest of tick %d", tick)
+	require.Equal(m.t, due < m.reported, m.wheel.Schedule(&m.all[id].Timer, tick), "earliest of tick %d", tick)
 	m.reported = min(m.reported, due)
 }
 
@@ -62,7 +62,7 @@ func (m *model) cancel(id int) {
 	m.t.Helper()
 	_, was := m.pending[id]
 	delete(m.pending, id)
-	require.Equal(m.t, was, m.wheel.Cancel(&m.all[id].Entry), "cancel of %d", id)
+	require.Equal(m.t, was, m.wheel.Cancel(&m.all[id].Timer), "cancel of %d", id)
 }
 
 // next checks the bound, and that it is exact once everything due is collected.
@@ -91,10 +91,10 @@ func (m *model) advance(now int64) {
 	m.t.Helper()
 	m.now = max(m.now, min(now, math.MaxInt64-1))
 	due := m.wheel.Advance(now, nil)
-	require.LessOrEqual(m.t, len(due), wheel.MaxBatch)
+	require.LessOrEqual(m.t, len(due), timers.MaxBatch)
 	last := int64(math.MinInt64)
 	for _, e := range due {
-		id := e.Firer().(*testTimer).id
+		id := e.Firer().(*wheelTimer).id
 		tick, was := m.pending[id]
 		require.True(m.t, was, "%d collected but not pending", id)
 		require.Equal(m.t, tick, e.Due())

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package wheel_test
+package timers_test
 
 import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
 
-	"github.com/signalbox-go/signalbox/internal/timers/wheel"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // turn is the spread of the delays, in milliseconds: leases of up to half a minute.
@@ -20,17 +20,17 @@ func BenchmarkDriven(b *testing.B) {
 	for _, pending := range []int{1, 10_000, 1_000_000} {
 		b.Run(fmt.Sprintf("impl=wheel/pending=%d", pending), func(b *testing.B) {
 			random := rand.New(rand.NewPCG(1, 2))
-			w, all := wheel.New(4096), newTestTimer(pending)
+			w, all := timers.NewWheel(4096), newWheelTimers(pending)
 			w.Advance(0, nil)
 			for _, timer := range all {
-				w.Schedule(&timer.Entry, 1+random.Int64N(turn))
+				w.Schedule(&timer.Timer, 1+random.Int64N(turn))
 			}
-			due := make([]*wheel.Entry, 0, wheel.MaxBatch)
+			due := make([]*timers.Timer, 0, timers.MaxBatch)
 			renewals := max(1, 3*pending/turn) // in one tick
 			now := int64(0)
 			b.ReportAllocs()
 			for k := 0; b.Loop(); k++ {
-				w.Schedule(&all[random.IntN(pending)].Entry, now+turn)
+				w.Schedule(&all[random.IntN(pending)].Timer, now+turn)
 				if k%renewals > 0 {
 					continue
 				}

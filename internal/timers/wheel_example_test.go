@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package wheel_test
+package timers_test
 
 import (
 	"fmt"
 
-	"github.com/signalbox-go/signalbox/internal/timers/wheel"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
-// lease is a thing that is timed: it embeds its entry.
-type lease struct {
-	expiry wheel.Entry
+// timedLease is a thing that is timed: it embeds its entry.
+type timedLease struct {
+	expiry timers.Timer
 	name   string
 }
 
-func (l *lease) Fire() { fmt.Println(l.name, "expired") }
+func (l *timedLease) Fire() { fmt.Println(l.name, "expired") }
 
-func Example() {
-	w := wheel.New(64)
+func ExampleWheel() {
+	w := timers.NewWheel(64)
 	for i, name := range []string{"red", "green", "blue"} {
-		l := &lease{name: name}
+		l := &timedLease{name: name}
 		l.expiry.Init(l)
 		w.Schedule(&l.expiry, int64(300-100*i))
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package wheel
+package timers
 
 import (
 	"cmp"
@@ -22,7 +22,7 @@ const (
 // returned nothing.
 //
 // A call costs at most one turn over the slots, however long ago the last one was.
-func (w *Wheel) Advance(now int64, due []*Entry) []*Entry {
+func (w *Wheel) Advance(now int64, due []*Timer) []*Timer {
 	before := len(due)
 	w.mu.Lock()
 	w.setNowLocked(min(now, lastTick))
@@ -40,7 +40,7 @@ func (w *Wheel) Advance(now int64, due []*Entry) []*Entry {
 		due = append(due, e)
 	}
 	// Under the lock, since a Schedule may change the ticks of what was collected: for at most MaxBatch entries that is some 10 us.
-	slices.SortFunc(due[before:], func(a, b *Entry) int { return cmp.Compare(a.tick, b.tick) })
+	slices.SortFunc(due[before:], func(a, b *Timer) int { return cmp.Compare(a.tick, b.tick) })
 	w.mu.Unlock()
 	return due
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package clock_test
+package timers_test
 
 import (
 	"sync"
@@ -9,15 +9,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // day is where the wall clock stands in these tests; the monotonic one stands at an hour.
 var day = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
 // at returns the instant after the two clocks moved on by so much.
-func at(mono, wall time.Duration) clock.Instant {
-	return clock.At(time.Hour+mono, day.Add(wall))
+func at(mono, wall time.Duration) timers.Instant {
+	return timers.At(time.Hour+mono, day.Add(wall))
 }
 
 func TestAnInstantIsReachedWhenEitherClockSaysSo(t *testing.T) {
@@ -25,7 +25,7 @@ func TestAnInstantIsReachedWhenEitherClockSaysSo(t *testing.T) {
 	const life = 30 * time.Second
 	deadline := at(0, 0).Add(life)
 	for name, c := range map[string]struct {
-		now     clock.Instant
+		now     timers.Instant
 		reached bool
 		until   time.Duration
 	}{
@@ -48,28 +48,28 @@ func TestAnInstantIsReachedWhenEitherClockSaysSo(t *testing.T) {
 
 func TestBothClocksRunOn(t *testing.T) {
 	t.Parallel()
-	before := clock.Now()
+	before := timers.Now()
 	deadline := before.Add(time.Hour)
-	require.LessOrEqual(t, deadline.Until(clock.Now()), time.Hour)
-	require.False(t, deadline.Reached(clock.Now()))
-	require.True(t, before.Reached(clock.Now()))
+	require.LessOrEqual(t, deadline.Until(timers.Now()), time.Hour)
+	require.False(t, deadline.Reached(timers.Now()))
+	require.True(t, before.Reached(timers.Now()))
 	require.WithinDuration(t, time.Now().Add(time.Hour), deadline.Time(), time.Minute)
 	require.Equal(t, time.Hour, deadline.Mono()-before.Mono())
 }
 
 func TestTheZeroInstantIsBeforeEveryOther(t *testing.T) {
 	t.Parallel()
-	var zero clock.Instant
+	var zero timers.Instant
 	require.True(t, zero.IsZero())
-	require.True(t, zero.Reached(clock.Now()))
-	require.Negative(t, zero.Until(clock.Now()))
-	require.False(t, clock.Now().IsZero())
+	require.True(t, zero.Reached(timers.Now()))
+	require.Negative(t, zero.Until(timers.Now()))
+	require.False(t, timers.Now().IsZero())
 	require.False(t, at(0, 0).IsZero())
 }
 
 func TestAnAtomicIsTheInstantItWasGiven(t *testing.T) {
 	t.Parallel()
-	var a clock.Atomic
+	var a timers.Atomic
 	require.True(t, a.Load().IsZero())
 	a.Store(at(1, 2))
 	require.Equal(t, at(1, 2), a.Load())
@@ -80,7 +80,7 @@ func TestAnAtomicIsTheInstantItWasGiven(t *testing.T) {
 func TestAnAtomicThatGrowsIsNeverReadAsLaterThanItIs(t *testing.T) {
 	t.Parallel()
 	const steps = 20_000
-	var a clock.Atomic
+	var a timers.Atomic
 	a.Store(at(0, 0))
 	var readers sync.WaitGroup
 	done := make(chan struct{})
@@ -112,7 +112,7 @@ func TestAnAtomicThatGrowsIsNeverReadAsLaterThanItIs(t *testing.T) {
 func TestTheAllowanceIsNeverMoreThanTheLife(t *testing.T) {
 	t.Parallel()
 	for _, life := range []time.Duration{100 * time.Millisecond, time.Second, 30 * time.Second, 24 * time.Hour} {
-		require.Less(t, clock.Allowance(life), life/20)
-		require.GreaterOrEqual(t, clock.Allowance(life), life/100+2*time.Millisecond)
+		require.Less(t, timers.Allowance(life), life/20)
+		require.GreaterOrEqual(t, timers.Allowance(life), life/100+2*time.Millisecond)
 	}
 }

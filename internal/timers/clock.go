@@ -1,21 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package clock measures how long ago something happened by two clocks at once, and
-// believes the one that says longer.
-//
-// # Guarantees
-//
-//  1. A deadline is reached as soon as either clock says so. The monotonic clock is blind to
-//     the time that a host was suspended; the wall clock is not. The wall clock can be set
-//     back; the monotonic one can not. Taking the earlier of the two ends a lease too early
-//     when the clock is set forward, and never too late.
-//
-// # Which comparison to use
-//
-// Until and Reached serve one question: can something still be trusted now? Use Mono for schedules
-// and pauses, and to find the later one of two instants. The wall clock may have been set back
-// between two instants; then the later one would seem to be the earlier.
-package clock
+package timers
 
 import (
 	"sync/atomic"
@@ -32,7 +17,21 @@ var skew atomic.Int64
 // first. It is for tests, which cannot set the clock of a machine.
 func Skew(d time.Duration) { skew.Store(int64(d)) }
 
-// Instant is a moment on both clocks. The zero Instant is before every other.
+// Instant is a moment on both clocks, the monotonic and the wall clock: of two readings it believes the one that says longer. The
+// zero Instant is before every other.
+//
+// # Guarantees
+//
+//  1. A deadline is reached as soon as either clock says so. The monotonic clock is blind to
+//     the time that a host was suspended; the wall clock is not. The wall clock can be set
+//     back; the monotonic one can not. Taking the earlier of the two ends a lease too early
+//     when the clock is set forward, and never too late.
+//
+// # Which comparison to use
+//
+// Until and Reached serve one question: can something still be trusted now? Use Mono for schedules
+// and pauses, and to find the later one of two instants. The wall clock may have been set back
+// between two instants; then the later one would seem to be the earlier.
 type Instant struct {
 	mono time.Duration // the time since base
 	wall int64         // nanoseconds since 1970, UTC

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package wheel_test
+package timers_test
 
 import (
 	"fmt"
