@@ -33,9 +33,9 @@ func TestEachTickRunsOnceThoughClocksDiffer(t *testing.T) {
 				began := time.Now()
 				for i := range processes {
 					clock := clockAhead(rand.N(200*time.Millisecond) + time.Duration(i-2)*time.Millisecond)
-					locker := sbgocron.NewLocker(w.Session(), period).WithNow(timers.Now)
+					locker := sbgocron.NewLocker(w.Session(), period).WithNow(clock.Now)
 					defer w.schedule(gocron.CronJob("* * * * * *", true), func(context.Context) {
-						tick := timers.Now().Round(period).Unix()
+						tick := clock.Now().Round(period).Unix()
 						time.Sleep(work)
 						mu.Lock()
 						defer mu.Unlock()

@@ -12,7 +12,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
-	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
 )
@@ -109,7 +108,7 @@ func (h *memberHolds) Named(op string, err error) error {
 }
 
 // OnLost implements hold.Owner: a member was lost, and the others are released.
-func (h *memberHolds) OnLost(renewal.End) { h.release() }
+func (h *memberHolds) OnLost(hold.End) { h.release() }
 
 // Key implements hold.Owner. The hold is nowhere at the server.
 func (*memberHolds) Key() string { return "" }

@@ -8,7 +8,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/acquire/local"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
-	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -98,7 +97,7 @@ func (l *Lock) makeHold(q *local.Queue, b *ballot, token wire.Stamp) (hold.Lease
 	set := l.base.Terms
 	h := &quorumHold{lock: l, queue: q, ballot: b}
 	lease := h.Begin(h, &l.group.scope, token.Token(), token.Token())
-	terms := &renewal.Config{Keeper: l.group.keeper, Life: set.Lease, Renewed: !set.Fixed}
+	terms := &hold.Config{Keeper: l.group.keeper, Life: set.Lease, Renewed: !set.Fixed}
 	if set.MaxHold > 0 {
 		terms.Until = b.sent.Add(set.MaxHold)
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/acquire/local"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
-	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/session"
 )
 
@@ -28,7 +27,7 @@ type sessionGroup struct {
 
 	name    string             // the ids of the sessions, joined
 	members []*session.Session // the sessions in the order of their ids
-	keeper  *renewal.Keeper
+	keeper  *hold.Keeper
 	ctx     context.Context //nolint:containedctx // for renewals under way; ends at close
 	cancel  context.CancelFunc
 	late    sync.WaitGroup // renewals that continue after a quorum replied; added to by the keeper's batches alone
@@ -84,7 +83,7 @@ func newGroup(name string, members []*session.Session) *sessionGroup {
 		scope: hold.Scope{Kind: kind}, queues: local.NewTable(members[0].Timers), name: name, members: members, closing: make(chan struct{}),
 	}
 	g.ctx, g.cancel = errs.WithCancel(context.Background(), errs.ErrClosed)
-	g.keeper = renewal.NewKeeper(quorumRunner{g}, members[0].Timers, members[0].Settings.Observer)
+	g.keeper = hold.NewKeeper(quorumRunner{g}, members[0].Timers, members[0].Settings.Observer)
 	return g
 }
 

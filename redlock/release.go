@@ -8,7 +8,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/acquire/local"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
-	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -116,7 +115,7 @@ func (h *quorumHold) Named(op string, err error) error { return h.lock.base.Name
 
 // OnLost implements hold.Owner: the term ended under the holder. Some servers may still have the hold, also if a
 // quorum does not: it is released, so that others need not wait until it expires.
-func (h *quorumHold) OnLost(end renewal.End) {
+func (h *quorumHold) OnLost(end hold.End) {
 	h.lock.base.LogLost(end)
 	h.ballot.abandon()
 	h.lock.group.holds.remove(h)

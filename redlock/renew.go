@@ -23,7 +23,7 @@ const (
 	undecided int64 = -1
 )
 
-// RunByKey implements renewal.BatchRunner. It returns when every hold is decided, or all servers have replied, or
+// RunByKey implements hold.BatchRunner. It returns when every hold is decided, or all servers have replied, or
 // ctx ends. Servers that have not replied by then continue until ctx would have ended: their holds
 // have to be renewed, too.
 func (r quorumRunner) RunByKey(ctx context.Context, batch wire.KeyedCall) []wire.KeyedReply {

@@ -11,7 +11,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
-	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -72,10 +71,10 @@ type confirmation struct {
 	timer timers.Timer
 	lock  *Lock
 	call  wire.Call
-	term  *renewal.Term
+	term  *hold.Term
 }
 
-func (l *Lock) confirm(call wire.Call, term *renewal.Term) {
+func (l *Lock) confirm(call wire.Call, term *hold.Term) {
 	c := &confirmation{lock: l, call: call, term: term}
 	c.timer.Init(c)
 	l.writer.Session.Timers.Schedule(&c.timer, term.Config().Life/3)
@@ -90,7 +89,7 @@ func (c *confirmation) Fire() {
 
 // downgradeLater repeats a call of unknown outcome until it has a reply, because readers wait for it. It
 // may arrive after the release: then the hold that it names is gone.
-func (l *Lock) downgradeLater(call wire.Call, term *renewal.Term) {
+func (l *Lock) downgradeLater(call wire.Call, term *hold.Term) {
 	l.writer.Session.Undoer.Start(&session.Undo{
 		Call: call, Until: timers.Now().Add(term.Config().Life),
 		OnReply: func(reply wire.Reply) time.Duration {
@@ -101,7 +100,7 @@ func (l *Lock) downgradeLater(call wire.Call, term *renewal.Term) {
 }
 
 // downgraded handles a reply: the hold is gone, or readers entered.
-func (l *Lock) downgraded(reply wire.Reply, term *renewal.Term) {
+func (l *Lock) downgraded(reply wire.Reply, term *hold.Term) {
 	if reply.Code() == wire.NotDone {
 		term.Gone()
 		return

@@ -13,7 +13,7 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/renewal"
+	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -47,7 +47,7 @@ type membership struct {
 
 	// The poller writes these before the membership lives, and no goroutine after that.
 	number       string
-	term         renewal.Term
+	term         hold.Term
 	timer        timers.Timer // fires when the lease may be over
 	subscription dispatch.Subscription
 
@@ -93,7 +93,7 @@ func (ms *membership) wakePoller() {
 func (ms *membership) live(r joinReply, sent timers.Instant, of settings) {
 	m, base := ms.member, &ms.member.group.base
 	ms.number = r.number
-	ms.term.Init(ms, &renewal.Config{
+	ms.term.Init(ms, &hold.Config{
 		Keeper: base.Session.Keeper, Script: scripts.HoldsRenew, Life: base.Terms.Lease, AsGiven: true, Renewed: true,
 	}, r.life, sent)
 	ms.term.Start(sent)
@@ -140,11 +140,11 @@ func (ms *membership) Fire() {
 	}
 }
 
-// Renewed implements renewal.Owner.
+// Renewed implements hold.Owner.
 func (ms *membership) Renewed() (key, hold string) { return ms.member.group.ends, ms.number }
 
-// OnTermEnd implements renewal.Owner.
-func (ms *membership) OnTermEnd(end renewal.End) { ms.lose(end.Why()) }
+// OnTermEnd implements hold.Owner.
+func (ms *membership) OnTermEnd(end hold.End) { ms.lose(end.Why()) }
 
 // lose ends the lease here, first the contexts that are bound to it. The member joins again, unless it leaves.
 func (ms *membership) lose(cause error) {
@@ -175,7 +175,7 @@ func (ms *membership) lose(cause error) {
 	m.mu.lost = slices.Compact(lost)
 	m.unlock()
 	if len(own) > 0 {
-		m.group.base.LogLost(renewal.End{Cause: cause, Leased: true})
+		m.group.base.LogLost(hold.End{Cause: cause, Leased: true})
 	}
 	m.stopAll(own, context.Cause(ms.root), Lost)
 }
@@ -365,7 +365,7 @@ func (ms *membership) compare(p pollReply, seen string) {
 	}
 	m.mu.Unlock()
 	if len(lost) > 0 {
-		m.group.base.LogLost(renewal.End{Cause: errLostWrites, Leased: true})
+		m.group.base.LogLost(hold.End{Cause: errLostWrites, Leased: true})
 		ms.addNames(namesOf(lost)) // a name that left the set would have been asked for
 		m.stopAll(lost, m.group.base.Named("", errLostWrites), Lost)
 	}

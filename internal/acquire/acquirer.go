@@ -13,7 +13,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/layout"
-	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
@@ -30,12 +29,12 @@ type Shared struct {
 	Manager *Manager
 	Scope   *hold.Scope
 	Request *queue.Request
-	renewal renewal.Config // of holds without an end
+	renewal hold.Config // of holds without an end
 }
 
 // NewShared returns what locks share whose leases are as long as lease.
 func (m *Manager) NewShared(scope *hold.Scope, request *queue.Request, lease time.Duration) Shared {
-	s := Shared{m, scope, request, renewal.Config{Keeper: m.session.Keeper, Script: m.Renew, Life: lease, Renewed: true}}
+	s := Shared{m, scope, request, hold.Config{Keeper: m.session.Keeper, Script: m.Renew, Life: lease, Renewed: true}}
 	if request.KeepFor > 0 {
 		s.renewal.Script, s.renewal.MayBeIdle = m.Keep, true
 	}
@@ -258,7 +257,7 @@ func (a *Acquirer) replicate(ctx context.Context, h queue.Hold) error {
 
 // renewalConfig returns how the hold is renewed, for how long it has the lock to begin with, and from when that counts. If until is
 // not the zero Instant, the hold ends by then, and the grant has all that is left.
-func (a *Acquirer) renewalConfig(grant queue.Grant, until timers.Instant) (config *renewal.Config, life time.Duration, sent timers.Instant) {
+func (a *Acquirer) renewalConfig(grant queue.Grant, until timers.Instant) (config *hold.Config, life time.Duration, sent timers.Instant) {
 	set, isRenewed := a.Base.Terms, true
 	life, sent = grant.Life, grant.Sent
 	switch {

@@ -15,7 +15,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/observe"
-	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -168,7 +167,7 @@ func (b *Base) ReportForced(ctx context.Context, err error) error {
 // LogLost logs that a lease was lost. Close logs those that it ends by itself. If the lease is unlocked already, Unlock
 // returns what became of the hold: while the server is asked whether to hand permits over, it may release them, and a
 // renewal finds them gone before that reply is read.
-func (b *Base) LogLost(end renewal.End) {
+func (b *Base) LogLost(end hold.End) {
 	if end.Leased && !errors.Is(end.Cause, errs.ErrClosed) {
 		b.Session.Logs.Lost(b.labels(), end)
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/layout"
-	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/redisson"
@@ -86,12 +85,12 @@ func TestInvalidBaseFailsEveryCall(t *testing.T) {
 func TestOnlyALostLeaseIsLogged(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		end  renewal.End
+		end  hold.End
 		want string
 	}{
-		"Leased":   {renewal.End{Cause: signalbox.ErrLost, Leased: true}, "a lease was lost"},
-		"Unlocked": {renewal.End{Cause: signalbox.ErrLost, Gone: true}, ""},
-		"Closed":   {renewal.End{Cause: signalbox.ErrClosed, Leased: true}, ""},
+		"Leased":   {hold.End{Cause: signalbox.ErrLost, Leased: true}, "a lease was lost"},
+		"Unlocked": {hold.End{Cause: signalbox.ErrLost, Gone: true}, ""},
+		"Closed":   {hold.End{Cause: signalbox.ErrClosed, Leased: true}, ""},
 	} {
 		var lines strings.Builder
 		s := newSession(t, signalbox.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))

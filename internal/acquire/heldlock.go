@@ -10,7 +10,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/acquire/queue"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
-	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -98,7 +97,7 @@ func (h *heldLock) patience(now timers.Instant) *session.Patience {
 
 // OnLost implements hold.Owner: the term ended under the holder. If the hold may still exist it is released, so
 // that the next waiter need not wait until it expires.
-func (h *heldLock) OnLost(end renewal.End) {
+func (h *heldLock) OnLost(end hold.End) {
 	h.acquirer.Base.LogLost(end)
 	if h.acquirer.Request.KeepFor > 0 && h.localQueue.Forget(h) && end.Gone && !end.Leased {
 		h.acquirer.Base.Session.Logs.LostIdle(h.acquirer.Base.labels())

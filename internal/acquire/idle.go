@@ -76,7 +76,7 @@ func (h *heldLock) OnRecall() {
 	}
 }
 
-// OnKept implements renewal.KeptOwner.
+// OnKept implements hold.KeptOwner.
 func (h *heldLock) OnKept(sent timers.Instant, isMarked bool) {
 	if attempt, isQueued := h.serverHold.(*queue.Attempt); isQueued {
 		attempt.OnKept(sent, isMarked)

@@ -16,7 +16,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/acquire/queue"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/layout"
-	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -95,7 +94,7 @@ func (u *user) swap(lease hold.Lease) (hold.Lease, error) {
 }
 
 // config returns how the hold of lease is renewed.
-func (u *user) config(lease hold.Lease) *renewal.Config {
+func (u *user) config(lease hold.Lease) *hold.Config {
 	u.server.Helper()
 	term, has := lease.TermFor(&u.scope, "sb:{a}:permits")
 	require.True(u.server, has)

@@ -23,11 +23,11 @@ func TestBondsKeepNothingForWhatIsOver(t *testing.T) {
 		defer cancel()
 		var all []context.Context
 		for n := range 1000 {
-			all = append(all, bind(context.WithValue(parent, key{}, n)), bind(context.Background()))
+			all = append(all, bind(context.WithValue(parent, contextKey{}, n)), bind(context.Background()))
 		}
 		require.Len(t, b.all, 2)
 		for n := range 1000 {
-			require.Equal(t, n, all[2*n].Value(key{}))
+			require.Equal(t, n, all[2*n].Value(contextKey{}))
 			_, is := all[2*n].Deadline()
 			require.True(t, is)
 		}

@@ -5,7 +5,6 @@ package hold
 import (
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
@@ -16,8 +15,8 @@ const forever = 100 * 365 * 24 * time.Hour
 // until the earliest of their deadlines; its own term has no deadline and no renewals. The caller watches the
 // parts and breaks the term when one ends. From here on the hold owns the leases in parts, which stay as they
 // are.
-func (h *Hold) BeginComposite(owner Owner, keeper *renewal.Keeper, parts []Lease, token uint64) Lease {
-	h.Term.Init(h, &renewal.Config{Keeper: keeper}, forever, timers.Now())
+func (h *Hold) BeginComposite(owner Owner, keeper *Keeper, parts []Lease, token uint64) Lease {
+	h.Term.Init(h, &Config{Keeper: keeper}, forever, timers.Now())
 	return h.Begin(owner, &Scope{parts: parts}, token, token)
 }
 

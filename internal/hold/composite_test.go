@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
@@ -41,7 +40,7 @@ func beginComposite(tb testing.TB) *composite {
 func TestCompositeChecksTheClocksOfItsParts(t *testing.T) {
 	t.Parallel()
 	w := beginComposite(t)
-	w.parts[1].Term.Init(&w.parts[1].Hold, &renewal.Config{Keeper: w.parts[1].keeper, Life: life}, life, timers.Now().Add(-life))
+	w.parts[1].Term.Init(&w.parts[1].Hold, &Config{Keeper: w.parts[1].keeper, Life: life}, life, timers.Now().Add(-life))
 	require.False(t, w.lease.Deadline().After(time.Now()))
 	require.ErrorIs(t, w.lease.Err(), errs.ErrLost)
 	_, lost := w.owner.counts()

@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/errs"
 )
 
-type key struct{}
+type contextKey struct{}
 
 // A session that lives for days binds its lease for every request, to contexts that never end or to
 // that of the process. What is kept for that does not grow.
@@ -29,14 +29,14 @@ func TestContextsOfOneParentShareABond(t *testing.T) {
 		var bound []context.Context
 		for range 1000 {
 			for _, parent := range parents {
-				request := context.WithValue(parent, key{}, len(bound))
+				request := context.WithValue(parent, contextKey{}, len(bound))
 				bound = append(bound, l.Bind(request), l.Enter(context.WithValue(request, carriedKey{}, nil)))
 			}
 		}
 		require.Equal(t, len(parents), b.watchers())
 		for i, ctx := range bound {
 			require.NoError(t, ctx.Err())
-			require.Equal(t, i/2*2, ctx.Value(key{}), "the value of another request")
+			require.Equal(t, i/2*2, ctx.Value(contextKey{}), "the value of another request")
 		}
 		why := errors.New("the process ends")
 		stop(why)
@@ -155,7 +155,7 @@ func TestKeptContextKeepsNoOtherParents(t *testing.T) {
 		// In a function of its own, so that nothing on this stack keeps the value.
 		value := func() weak.Pointer[[1024]byte] {
 			value := new([1024]byte)
-			l.Bind(&lateContext{context.WithValue(context.Background(), key{}, value), make(chan struct{})})
+			l.Bind(&lateContext{context.WithValue(context.Background(), contextKey{}, value), make(chan struct{})})
 			return weak.Make(value)
 		}()
 		runtime.GC()

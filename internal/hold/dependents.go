@@ -7,7 +7,6 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/observe"
-	"github.com/signalbox-go/signalbox/internal/renewal"
 )
 
 // dependents is what ends with an entry: the channel of Done, callbacks, and contexts. An entry has one
@@ -113,7 +112,7 @@ func (d *dependents) expectReports() {
 }
 
 // report reports to observers that the entries were lost. The caller holds no lock: hooks are callers' code.
-func (d *dependents) report(end renewal.End) {
+func (d *dependents) report(end End) {
 	if d == nil {
 		return
 	}

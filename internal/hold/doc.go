@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hold represents a lock that this process holds: its entries, the contexts bound to them, and how it
-// ends.
+// Package hold represents a lock that this process holds: its entries, the contexts bound to them, its term at the server, which a
+// [Keeper] renews, and how it ends.
 //
 // # Guarantees
 //

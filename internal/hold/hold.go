@@ -12,7 +12,6 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/observe"
-	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
@@ -33,7 +32,7 @@ type Owner interface {
 	// its result.
 	OnRelease(now timers.Instant) error
 	// OnLost is called when the hold was lost.
-	OnLost(end renewal.End)
+	OnLost(end End)
 }
 
 // Namer is an Owner that names its lock in the errors of leases.
@@ -53,7 +52,7 @@ var errTooMany = fmt.Errorf("%w: the hold was entered too often", errs.ErrHeld)
 // Hold is one hold id at the server, with all its entries in this process. Embed it by value; it must not be
 // copied once it began.
 type Hold struct {
-	Term  renewal.Term
+	Term  Term
 	owner Owner
 	scope atomic.Pointer[Scope] // the scope of the lock's name; see Lease.SetScope
 	mu    struct {
@@ -71,7 +70,7 @@ type Hold struct {
 
 // namedEnd is how a hold was lost, with the error that names its lock.
 type namedEnd struct {
-	renewal.End
+	End
 
 	err error // the cause, as leases return it
 }
@@ -168,13 +167,13 @@ func (h *Hold) HandOver(now timers.Instant) (Lease, bool) {
 	return Lease{hold: h, entry: entry, token: h.mu.token}, true
 }
 
-// Renewed implements renewal.Owner.
+// Renewed implements hold.Owner.
 func (h *Hold) Renewed() (key, hold string) { return h.owner.Key(), h.owner.ID() }
 
-// OnTermEnd implements renewal.Owner: it ends what depends on the hold, and then notifies its Owner.
+// OnTermEnd implements hold.Owner: it ends what depends on the hold, and then notifies its Owner.
 // Contexts end, and observers are notified, on a goroutine of their own: the caller has other leases
 // to handle, and one lease may have hundreds of thousands of contexts.
-func (h *Hold) OnTermEnd(end renewal.End) {
+func (h *Hold) OnTermEnd(end End) {
 	if len(h.parts()) > 0 {
 		end.Gone, end.Left = true, 0 // only a part may be gone; the end of that part says more
 	}
@@ -197,9 +196,9 @@ func (h *Hold) OnTermEnd(end renewal.End) {
 	}()
 }
 
-// OnKept implements renewal.KeptOwner, for an Owner that keeps holds which no goroutine uses.
+// OnKept implements hold.KeptOwner, for an Owner that keeps holds which no goroutine uses.
 func (h *Hold) OnKept(sent timers.Instant, isMarked bool) {
-	if owner, is := h.owner.(renewal.KeptOwner); is {
+	if owner, is := h.owner.(KeptOwner); is {
 		owner.OnKept(sent, isMarked)
 	}
 }

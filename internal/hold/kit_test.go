@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
@@ -50,7 +49,7 @@ func (r *ownerRecorder) OnRelease(timers.Instant) error {
 	return r.released
 }
 
-func (r *ownerRecorder) OnLost(end renewal.End) {
+func (r *ownerRecorder) OnLost(end End) {
 	r.ending()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -93,7 +92,7 @@ type fixture struct {
 
 	owner  ownerRecorder
 	timers *timers.Timers
-	keeper *renewal.Keeper
+	keeper *Keeper
 }
 
 // testScope is the scope of the fixtures.
@@ -104,13 +103,13 @@ func begin(tb testing.TB, key string) (*fixture, Lease) {
 	tb.Helper()
 	b := &fixture{timers: timers.New()}
 	b.owner.key = key
-	b.keeper = renewal.NewKeeper(noServer{tb}, b.timers, nil)
+	b.keeper = NewKeeper(noServer{tb}, b.timers, nil)
 	tb.Cleanup(func() {
 		b.keeper.Close()
 		b.timers.Close()
 	})
 	lease := b.Begin(&b.owner, &testScope, firstToken, lastToken)
-	b.Term.Init(&b.Hold, &renewal.Config{Keeper: b.keeper, Life: life}, life, timers.Now())
+	b.Term.Init(&b.Hold, &Config{Keeper: b.keeper, Life: life}, life, timers.Now())
 	b.Term.Start(timers.Now())
 	return b, lease
 }

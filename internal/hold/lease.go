@@ -10,7 +10,6 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/observe"
-	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
@@ -130,7 +129,7 @@ func (l Lease) ID() string { return l.hold.owner.ID() }
 func (l Lease) SetScope(to *Scope) { l.hold.scope.Store(to) }
 
 // TermFor returns the term of the hold of l if that is a hold of the lock (scope, key).
-func (l Lease) TermFor(scope *Scope, key string) (*renewal.Term, bool) {
+func (l Lease) TermFor(scope *Scope, key string) (*Term, bool) {
 	if l.hold == nil || l.hold.scope.Load() != scope || l.hold.owner.Key() != key {
 		return nil, false
 	}

@@ -36,7 +36,7 @@ func (ct *contextTree) grow(n int) {
 	var stop [2]context.CancelFunc
 	switch in := time.Duration(ct.Int64N(int64(20 * time.Second))); ct.IntN(7) {
 	case 0:
-		c = contextPair{context.WithValue(p.bound, key{}, n), context.WithValue(p.plain, key{}, n)}
+		c = contextPair{context.WithValue(p.bound, contextKey{}, n), context.WithValue(p.plain, contextKey{}, n)}
 	case 1:
 		var end [2]context.CancelCauseFunc
 		c.bound, end[0] = context.WithCancelCause(p.bound)
@@ -85,7 +85,7 @@ func (ct *contextTree) same(t *testing.T) {
 	for i, c := range ct.pairs {
 		require.Equal(t, c.plain.Err(), c.bound.Err(), i)
 		require.Equal(t, context.Cause(c.plain), context.Cause(c.bound), i)
-		require.Equal(t, c.plain.Value(key{}), c.bound.Value(key{}), i)
+		require.Equal(t, c.plain.Value(contextKey{}), c.bound.Value(contextKey{}), i)
 		require.Equal(t, c.plain.Done() == nil, c.bound.Done() == nil, i)
 		require.Equal(t, isClosed(c.plain.Done()), isClosed(c.bound.Done()), i)
 		want, is := c.plain.Deadline()

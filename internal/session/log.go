@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/observe"
-	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
@@ -87,11 +87,11 @@ func (l *Logs) init(s *Session) {
 }
 
 // Lost logs that a lease ended under its holder.
-func (l *Logs) Lost(labels observe.Labels, end renewal.End) {
+func (l *Logs) Lost(labels observe.Labels, end hold.End) {
 	l.lost.add(labels, lossOf(end)...)
 }
 
-func lossOf(end renewal.End) []any {
+func lossOf(end hold.End) []any {
 	return []any{"error", end.Cause, "gone", end.Gone, "left", max(end.Left, 0).Round(time.Millisecond)}
 }
 

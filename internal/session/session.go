@@ -17,9 +17,9 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/names"
-	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
@@ -30,7 +30,7 @@ type Session struct {
 	Runner   *wire.Runner
 	Clock    *wire.ServerClock
 	Timers   *timers.Timers
-	Keeper   *renewal.Keeper
+	Keeper   *hold.Keeper
 	Dispatch *dispatch.Dispatcher
 	Undoer   *Undoer
 	Logs     Logs
@@ -159,7 +159,7 @@ func New(client rueidis.Client, set Settings, owned bool) *Session {
 	s.Outages.entry.Init(&s.Outages)
 	s.Runner.Watch(&s.Outages)
 	s.Clock.Watch(&s.Outages)
-	s.Keeper = renewal.NewKeeper(s.Runner, s.Timers, s.Settings.Observer)
+	s.Keeper = hold.NewKeeper(s.Runner, s.Timers, s.Settings.Observer)
 	s.Dispatch = dispatch.New(client, s.Runner, s.Timers, s, set.Polling)
 	s.Undoer = NewUndoer(s.Runner, s.Timers)
 	return s

@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/hold"
-	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
@@ -28,7 +27,7 @@ var testTime = timers.At(time.Hour, time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC))
 type fake struct{ hold.Hold }
 
 func (f *fake) OnRelease(timers.Instant) error { return nil }
-func (f *fake) OnLost(renewal.End)             {}
+func (f *fake) OnLost(hold.End)                {}
 func (f *fake) Key() string                    { return "" }
 func (f *fake) ID() string                     { return "" }
 

@@ -10,7 +10,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
-	"github.com/signalbox-go/signalbox/internal/renewal"
 	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
@@ -21,13 +20,13 @@ const life = 50 * 365 * 24 * time.Hour
 // It is safe for concurrent use.
 type FakeLock struct {
 	name   string
-	scope  hold.Scope      // compared by address
-	keeper *renewal.Keeper // never starts anything: no term of it is started
+	scope  hold.Scope   // compared by address
+	keeper *hold.Keeper // never starts anything: no term of it is started
 }
 
 // NewFakeLock returns the lock name. It starts nothing and needs no Close.
 func NewFakeLock(name string) *FakeLock {
-	return &FakeLock{name: name, scope: hold.Scope{Kind: "fake"}, keeper: renewal.NewKeeper(nil, timers.New(), nil)}
+	return &FakeLock{name: name, scope: hold.Scope{Kind: "fake"}, keeper: hold.NewKeeper(nil, timers.New(), nil)}
 }
 
 // Grant is one hold of a FakeLock.
@@ -42,7 +41,7 @@ type Grant struct {
 func (l *FakeLock) Grant(token uint64, released func()) (*Grant, signalbox.Lease) {
 	g := &Grant{name: l.name, released: released}
 	now := timers.Now()
-	g.hold.Term.Init(&g.hold, &renewal.Config{Keeper: l.keeper, Life: life, Fixed: true}, life, now)
+	g.hold.Term.Init(&g.hold, &hold.Config{Keeper: l.keeper, Life: life, Fixed: true}, life, now)
 	return g, signalbox.Lease(g.hold.Begin(g, &l.scope, token, token))
 }
 
@@ -71,7 +70,7 @@ func (g *Grant) Named(op string, err error) error {
 }
 
 // OnLost implements hold.Owner.
-func (*Grant) OnLost(renewal.End) {}
+func (*Grant) OnLost(hold.End) {}
 
 // Enter returns a further lease if ctx carries one of this lock, and reports whether it does.
 func (l *FakeLock) Enter(ctx context.Context) (lease signalbox.Lease, carried bool, err error) {

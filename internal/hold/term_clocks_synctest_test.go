@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package renewal
+package hold
 
 import (
 	"testing"
@@ -13,7 +13,7 @@ import (
 )
 
 // startedBefore begins a term just before the wall clock is set by step.
-func (f *fixture) startedBefore(step time.Duration, terms Config) *ownedTerm {
+func (f *termFixture) startedBefore(step time.Duration, terms Config) *ownedTerm {
 	now := timers.Now()
 	before := timers.At(now.Mono(), now.Time().Add(-step))
 	if !terms.Until.IsZero() {
@@ -29,7 +29,7 @@ func (f *fixture) startedBefore(step time.Duration, terms Config) *ownedTerm {
 func TestAnEndIsKeptWhenTheWallClockIsSetBack(t *testing.T) {
 	t.Parallel()
 	for _, back := range []time.Duration{life / 2, 10 * life} {
-		bubble(t, func(f *fixture) {
+		bubble(t, func(f *termFixture) {
 			terms := renewed(life)
 			terms.Until = timers.Now().Add(3 * life)
 			o := f.startedBefore(-back, terms)
@@ -45,7 +45,7 @@ func TestAnEndIsKeptWhenTheWallClockIsSetBack(t *testing.T) {
 // life.
 func TestATermEndsByAWallClockSetForward(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(f *fixture) {
+	bubble(t, func(f *termFixture) {
 		o := f.startedBefore(life, renewed(life))
 		require.ErrorIs(f, o.Alive(timers.Now()), errs.ErrLost)
 		o = f.startedBefore(life/2, renewed(life))

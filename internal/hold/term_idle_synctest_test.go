@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package renewal
+package hold
 
 import (
 	"testing"
@@ -42,7 +42,7 @@ func (m *model) untilNext() {
 // P6: a renewal for the whole lease counts from its sending on, since its reply may be lost.
 func TestHoldThatMayHaveItsLeaseIsNotKept(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(f *fixture) {
+	bubble(t, func(f *termFixture) {
 		o := f.startGiven(keptConfig(), firstLife)
 		f.server.untilNext()
 		f.server.set(func(int) fault { return fault{silent: true} })
@@ -56,7 +56,7 @@ func TestHoldThatMayHaveItsLeaseIsNotKept(t *testing.T) {
 // P6: the owner learns from each renewal whether the key is marked.
 func TestOwnerLearnsOfTheMark(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(f *fixture) {
+	bubble(t, func(f *termFixture) {
 		o, other := f.startGiven(keptConfig(), firstLife), f.start(renewed(time.Hour))
 		f.server.untilNext()
 		require.Equal(f, []bool{false}, o.marks())

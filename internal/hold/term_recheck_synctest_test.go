@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package renewal
+package hold
 
 import (
 	"testing"
@@ -28,7 +28,7 @@ func TestAQuestionChangesNothingAboutAHoldThatIsThere(t *testing.T) {
 	for name, terms := range kinds {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(f *fixture) {
+			bubble(t, func(f *termFixture) {
 				o := f.start(terms)
 				deadline, ends, due := o.Deadline(), f.server.ends(o), o.mu.due
 				for range 3 {
@@ -51,7 +51,7 @@ func TestAQuestionChangesNothingAboutAHoldThatIsThere(t *testing.T) {
 
 func TestAHintBeforeAReplyIsHandledAfterIt(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(f *fixture) {
+	bubble(t, func(f *termFixture) {
 		o := f.start(Config{Life: 24 * time.Hour, Renewed: true})
 		f.server.set(func(int) fault { return fault{after: time.Second} })
 		o.Recheck()
@@ -68,7 +68,7 @@ func TestAQuestionWithoutAReplyIsAskedAgain(t *testing.T) {
 	for name, terms := range kinds {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(f *fixture) {
+			bubble(t, func(f *termFixture) {
 				o := f.start(terms)
 				f.server.set(func(n int) fault { return fault{cut: n < 5, refusal: map[bool]string{true: "LOADING"}[n == 3]} })
 				f.server.steal(o, "another session's")
@@ -84,7 +84,7 @@ func TestAQuestionWithoutAReplyIsAskedAgain(t *testing.T) {
 
 func TestAHintMayComeBeforeTheStart(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(f *fixture) {
+	bubble(t, func(f *termFixture) {
 		o := f.make(renewed(life))
 		f.server.steal(o, "another session's")
 		o.Recheck()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package renewal
+package hold
 
 import (
 	"math/rand/v2"
@@ -17,7 +17,7 @@ import (
 // The same, of a server that is slow beyond all patience and now and then in time.
 func TestALateServerEndsNoKeyBeforeItsTerm(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(f *fixture) {
+	bubble(t, func(f *termFixture) {
 		for _, life := range []time.Duration{100 * time.Millisecond, 333 * time.Millisecond, time.Second, 7 * time.Second} {
 			for range 20 {
 				f.start(renewed(life))
@@ -42,7 +42,7 @@ func TestALateServerEndsNoKeyBeforeItsTerm(t *testing.T) {
 // A process that was stopped finds the reply and the deadline at the same time. The clock wins.
 func TestAReplyFoundAfterAPauseRevivesNothing(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(f *fixture) {
+	bubble(t, func(f *termFixture) {
 		o := f.start(renewed(life))
 		f.server.extend(o, 2*life) // it was executed late
 		f.timers.Close()           // nothing fires
@@ -58,7 +58,7 @@ func TestAReplyFoundAfterAPauseRevivesNothing(t *testing.T) {
 // one clock trims is not sent if the other clock knows better.
 func TestARenewalNeverShortensALife(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(f *fixture) {
+	bubble(t, func(f *termFixture) {
 		terms := renewed(life)
 		start := timers.Now()
 		terms.Until = start.Add(35 * time.Second)
@@ -87,7 +87,7 @@ func TestATermWithAShortLeaseOutlivesLostReplies(t *testing.T) {
 			t.Parallel()
 			const given = 2 * time.Second
 			for range 20 { // the first renewal comes at random
-				bubble(t, func(f *fixture) {
+				bubble(t, func(f *termFixture) {
 					o := f.startGiven(renewed(life), given)
 					f.server.set(func(request int) fault {
 						if request > c.times {

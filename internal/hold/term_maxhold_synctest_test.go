@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package renewal
+package hold
 
 import (
 	"testing"
@@ -21,7 +21,7 @@ func TestTheGreatestHoldEndsTermAndKey(t *testing.T) {
 	} {
 		t.Run(hold.String(), func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(f *fixture) {
+			bubble(t, func(f *termFixture) {
 				terms := renewed(life)
 				terms.Until = timers.Now().Add(hold)
 				until := time.Now().Add(hold)
@@ -45,7 +45,7 @@ func TestTheGreatestHoldEndsTermAndKey(t *testing.T) {
 
 func TestCloseEndsTheBatchesInFlight(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(f *fixture) {
+	bubble(t, func(f *termFixture) {
 		f.server.set(never)
 		o := f.start(renewed(life))
 		o.untilRenewing()
@@ -63,7 +63,7 @@ func TestCloseEndsTheBatchesInFlight(t *testing.T) {
 // A term is fresh for the first half of what the server gave it last, which may be less than a renewal gives.
 func TestATermIsFreshForHalfOfWhatItWasGiven(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(f *fixture) {
+	bubble(t, func(f *termFixture) {
 		o := f.start(renewed(life))
 		require.True(f, o.IsFresh(timers.Now()))
 		require.True(f, o.IsFresh(timers.Now().Add(life/2-timers.Allowance(life))))

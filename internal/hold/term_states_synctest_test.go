@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package renewal
+package hold
 
 import (
 	"testing"
@@ -13,8 +13,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
-const life = 30 * time.Second
-
 // never loses every request.
 func never(int) fault { return fault{lost: true} }
 
@@ -23,7 +21,7 @@ func never(int) fault { return fault{lost: true} }
 // The timers may fire just as another goroutine schedules the term anew, or ends it.
 func TestATermThatFiresTooEarlyOrTooLateDoesNothing(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(f *fixture) {
+	bubble(t, func(f *termFixture) {
 		o := f.start(renewed(life))
 		o.Fire()
 		synctest.Wait()
@@ -55,7 +53,7 @@ func TestARenewalThatFailedIsRepeatedAfterATwelfthOfTheLife(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(f *fixture) {
+			bubble(t, func(f *termFixture) {
 				o := f.start(renewed(life))
 				f.server.set(func(n int) fault {
 					if n == 1 {
@@ -82,7 +80,7 @@ func TestATermOfAnOldGrantIsRenewedAndEndsInTime(t *testing.T) {
 	for name, config := range map[string]Config{"Renewed": renewed(life), "Fixed": {Life: life}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(f *fixture) {
+			bubble(t, func(f *termFixture) {
 				o := f.make(config)
 				sent := timers.Now()
 				time.Sleep(age)
@@ -104,7 +102,7 @@ func TestATermOfAnOldGrantIsRenewedAndEndsInTime(t *testing.T) {
 // Close of a session may come between the two.
 func TestATermThatIsBrokenBeforeItsStartIsNotKept(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(f *fixture) {
+	bubble(t, func(f *termFixture) {
 		o := f.make(renewed(life))
 		o.Break(errs.ErrClosed, false)
 		o.Start(timers.Now())
@@ -117,7 +115,7 @@ func TestATermThatIsBrokenBeforeItsStartIsNotKept(t *testing.T) {
 
 func TestAStoppedTermIsNotRenewed(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(f *fixture) {
+	bubble(t, func(f *termFixture) {
 		o := f.start(renewed(life))
 		time.Sleep(life)
 		sent := f.server.requests()
@@ -132,7 +130,7 @@ func TestAStoppedTermIsNotRenewed(t *testing.T) {
 
 func TestATermThatIsDueButStoppedInTheSameTickIsNotSent(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(f *fixture) {
+	bubble(t, func(f *termFixture) {
 		o := f.start(renewed(life))
 		for o.currentState() != renewing { // put into the batch, which is not sent yet
 			time.Sleep(100 * time.Microsecond)
@@ -147,7 +145,7 @@ func TestATermThatIsDueButStoppedInTheSameTickIsNotSent(t *testing.T) {
 
 func TestABrokenTermEndsOnce(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(f *fixture) {
+	bubble(t, func(f *termFixture) {
 		o := f.start(renewed(life))
 		o.Break(errs.ErrClosed, true)
 		o.Break(errs.ErrLost, false)
@@ -165,7 +163,7 @@ func TestABrokenTermEndsOnce(t *testing.T) {
 // A yield lengthens the life on its own.
 func TestAnExtensionPutsOffTheNextRenewal(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(f *fixture) {
+	bubble(t, func(f *termFixture) {
 		o := f.start(renewed(life))
 		for range 20 {
 			time.Sleep(2 * time.Second) // before the first renewal may be due
@@ -182,7 +180,7 @@ func TestAnExtensionPutsOffTheNextRenewal(t *testing.T) {
 // An extension that gives less than the term has left, as the yield of a young hold may, changes nothing.
 func TestAShorterExtensionChangesNothing(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(f *fixture) {
+	bubble(t, func(f *termFixture) {
 		o := f.start(renewed(life))
 		deadline := o.Deadline()
 		time.Sleep(time.Second)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package renewal
+package hold
 
 import (
 	"testing"
@@ -16,7 +16,7 @@ import (
 // A thousand locks are renewed by some forty requests a third of their life.
 func TestLocksOfOneLifeAreRenewedTogether(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(f *fixture) {
+	bubble(t, func(f *termFixture) {
 		for range 1_000 {
 			f.start(renewed(life))
 			time.Sleep(7 * time.Millisecond)
@@ -32,7 +32,7 @@ func TestLocksOfOneLifeAreRenewedTogether(t *testing.T) {
 
 func TestABatchTakesAsManyScriptsAsItNeeds(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(f *fixture) {
+	bubble(t, func(f *termFixture) {
 		const n = 2*maxKeys + 1
 		terms := make([]*Term, n)
 		for i := range terms {
@@ -55,7 +55,7 @@ func TestABatchTakesAsManyScriptsAsItNeeds(t *testing.T) {
 
 func TestOneBadKeySpoilsNoBatch(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(f *fixture) {
+	bubble(t, func(f *termFixture) {
 		var terms []*ownedTerm
 		for range 100 {
 			terms = append(terms, f.start(renewed(life)))
@@ -85,7 +85,7 @@ func TestOneBadKeySpoilsNoBatch(t *testing.T) {
 // Young holds are renewed in batches, too, between a sixth and a third of what they were given, and spread anew by that.
 func TestYoungLocksAreRenewedTogetherAndSpread(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(f *fixture) {
+	bubble(t, func(f *termFixture) {
 		const n, share, first = 10_000, 20, 3 * time.Second
 		for range n {
 			f.startGiven(renewed(life), first)
@@ -109,7 +109,7 @@ func TestYoungLocksAreRenewedTogetherAndSpread(t *testing.T) {
 // P7: a term that was given less than its life can be renewed at once; one that has its life is not.
 func TestHastenRenewsAShortTermAtOnce(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(f *fixture) {
+	bubble(t, func(f *termFixture) {
 		short, whole := f.startGiven(renewed(life), life/10), f.start(renewed(life))
 		short.Hasten(life)
 		whole.Hasten(life)

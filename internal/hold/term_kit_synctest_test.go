@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package renewal
+package hold
 
 import (
 	"context"
@@ -39,7 +39,7 @@ type model struct {
 
 	mu struct {
 		sync.Mutex
-		keys      map[string]*key
+		keys      map[string]*serverKey
 		fault     func(request int) fault // the fault of the n-th request, from 1
 		requests  int
 		renewed   int
@@ -51,7 +51,7 @@ type model struct {
 }
 
 // key is one holder key.
-type key struct {
+type serverKey struct {
 	hold   string // "" is a key of the wrong type
 	ends   time.Time
 	marked bool
@@ -194,37 +194,37 @@ func (m *model) renewals() int {
 func (m *model) steal(o *ownedTerm, hold string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.mu.keys[o.key].hold = hold
+	m.mu.keys[o.serverKey].hold = hold
 }
 
 // mark marks the key of o, as a waiter does.
 func (m *model) mark(o *ownedTerm) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.mu.keys[o.key].marked = true
+	m.mu.keys[o.serverKey].marked = true
 }
 
 // extend lets the key of o live for life from now on.
 func (m *model) extend(o *ownedTerm, life time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.mu.keys[o.key].ends = time.Now().Add(life)
+	m.mu.keys[o.serverKey].ends = time.Now().Add(life)
 }
 
 // ends returns when the key of o ends without further calls.
 func (m *model) ends(o *ownedTerm) time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.mu.keys[o.key].ends
+	return m.mu.keys[o.serverKey].ends
 }
 
 // ownedTerm is a term with its owner.
 type ownedTerm struct {
 	Term
 
-	server    *model
-	key, hold string
-	ended     struct {
+	server          *model
+	serverKey, hold string
+	ended           struct {
 		sync.Mutex
 		causes []error
 		gone   bool
@@ -249,7 +249,7 @@ func (o *ownedTerm) marks() []bool {
 }
 
 // Renewed implements Owner.
-func (o *ownedTerm) Renewed() (key, hold string) { return o.key, o.hold }
+func (o *ownedTerm) Renewed() (key, hold string) { return o.serverKey, o.hold }
 
 // OnTermEnd implements Owner, and holds the term to P2: it ends before its key does.
 func (o *ownedTerm) OnTermEnd(end End) {
@@ -257,7 +257,7 @@ func (o *ownedTerm) OnTermEnd(end End) {
 	defer o.ended.Unlock()
 	o.ended.causes, o.ended.gone, o.ended.at = append(o.ended.causes, end.Cause), end.Gone, time.Now()
 	if ends := o.server.ends(o); !end.Gone && !time.Now().Before(ends) {
-		o.server.Errorf("%s ended at %v, and its key at %v", o.key, time.Now(), ends)
+		o.server.Errorf("%s ended at %v, and its key at %v", o.serverKey, time.Now(), ends)
 	}
 }
 
@@ -269,7 +269,7 @@ func (o *ownedTerm) causes() []error {
 }
 
 // fixture is a keeper with its server.
-type fixture struct {
+type termFixture struct {
 	testing.TB
 	*Keeper
 
@@ -278,13 +278,13 @@ type fixture struct {
 }
 
 // bubble runs a test with a fixture in virtual time.
-func bubble(t *testing.T, test func(f *fixture)) {
+func bubble(t *testing.T, test func(f *termFixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		server := &model{TB: t}
-		server.mu.keys = make(map[string]*key)
+		server.mu.keys = make(map[string]*serverKey)
 		server.mu.ticks = make(map[time.Duration]int)
-		f := &fixture{TB: t, Keeper: NewKeeper(server, timers.New(), nil), server: server}
+		f := &termFixture{TB: t, Keeper: NewKeeper(server, timers.New(), nil), server: server}
 		defer server.executing.Wait()
 		defer f.timers.Close()
 		defer f.Keeper.Close()
@@ -293,14 +293,14 @@ func bubble(t *testing.T, test func(f *fixture)) {
 }
 
 // start begins a term like an acquire that had its reply at once.
-func (f *fixture) start(config Config) *ownedTerm {
+func (f *termFixture) start(config Config) *ownedTerm {
 	o := f.make(config)
 	o.Start(timers.Now())
 	return o
 }
 
 // make makes a term that is not kept yet, with the life that it is to have.
-func (f *fixture) make(config Config) *ownedTerm {
+func (f *termFixture) make(config Config) *ownedTerm {
 	life := config.Life
 	if !config.Until.IsZero() {
 		life = min(life, config.Until.Until(timers.Now()))
@@ -309,17 +309,17 @@ func (f *fixture) make(config Config) *ownedTerm {
 }
 
 // startGiven begins a term to which the server gave life at first.
-func (f *fixture) startGiven(config Config, life time.Duration) *ownedTerm {
+func (f *termFixture) startGiven(config Config, life time.Duration) *ownedTerm {
 	o := f.makeWith(config, life)
 	o.Start(timers.Now())
 	return o
 }
 
-func (f *fixture) makeWith(config Config, life time.Duration) *ownedTerm {
+func (f *termFixture) makeWith(config Config, life time.Duration) *ownedTerm {
 	f.made++
-	o := &ownedTerm{server: f.server, key: "key" + strconv.Itoa(f.made), hold: "hold" + strconv.Itoa(f.made)}
+	o := &ownedTerm{server: f.server, serverKey: "key" + strconv.Itoa(f.made), hold: "hold" + strconv.Itoa(f.made)}
 	f.server.mu.Lock()
-	f.server.mu.keys[o.key] = &key{hold: o.hold, ends: time.Now().Add(life)}
+	f.server.mu.keys[o.serverKey] = &serverKey{hold: o.hold, ends: time.Now().Add(life)}
 	f.server.mu.Unlock()
 	config.Keeper = f.Keeper
 	o.Init(o, &config, life, timers.Now())

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package renewal
+package hold
 
 import (
 	"sync"
@@ -13,7 +13,7 @@ import (
 
 // Owner is notified when a term ends by itself: by its deadline, its greatest length, or the server's reply
 // that the hold is gone.
-type Owner interface {
+type TermOwner interface {
 	// Renewed returns the key of the hold that the term keeps, and what renewals call the hold. It is called without a lock.
 	Renewed() (key, hold string)
 	// OnTermEnd is called once, never under a lock of this package, on a goroutine that it
@@ -98,7 +98,7 @@ const (
 // Term is one lease on the server, as far as time goes. Embed it by value; it must not be
 // copied once started.
 type Term struct {
-	owner  Owner
+	owner  TermOwner
 	config *Config
 	timer  timers.Timer
 	// deadline is written under mu. It is read under mu too, except for a first check.
@@ -119,7 +119,7 @@ type Term struct {
 
 // Init makes the term: the server gave the key life, in reply to a call sent at sent. Call it once, before
 // any other method, and before another goroutine knows the term.
-func (t *Term) Init(owner Owner, config *Config, life time.Duration, sent timers.Instant) {
+func (t *Term) Init(owner TermOwner, config *Config, life time.Duration, sent timers.Instant) {
 	t.owner, t.config = owner, config
 	t.timer.Init(t)
 	t.mu.given = min(config.Life, life)
