@@ -3,21 +3,20 @@
 package countdown
 
 import (
-	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/notify"
 	"github.com/signalbox-go/signalbox/internal/session"
-	"github.com/signalbox-go/signalbox/internal/watch"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 // latchRegistry holds the state of one session for the count-down latches of one layout: those with waiters.
 type latchRegistry struct {
-	watch.Registry
+	notify.Registry
 
 	session *session.Session
 	layout  *layout.Layout
 	scripts *layout.Latch
-	types   dispatch.ChannelTypes
+	types   notify.ChannelTypes
 	waits   uint64 // the number of waits that share no evidence; guarded by the lock of the registry
 	// newEvidence is scripts.NewEvidence, or that of records.
 	newEvidence func(round wire.Stamp) layout.Evidence
@@ -38,7 +37,7 @@ func registryOf(s *session.Session, l *layout.Layout) *latchRegistry {
 // from then on count for the later waiters too, unless waiters share no evidence: then every waiter is a
 // first one.
 func (r *latchRegistry) join(k latchKeys, round wire.Stamp) (w *watchedLatch, a *awaitedRound, err error) {
-	w, err = watch.Join(&r.Registry, k.latch, watch.Channel{Name: k.ended, Types: r.types}, func() *watchedLatch {
+	w, err = notify.Join(&r.Registry, k.latch, notify.Channel{Name: k.ended, Types: r.types}, func() *watchedLatch {
 		return &watchedLatch{registry: r, keys: k, rounds: make(map[roundKey]*awaitedRound)}
 	}, func(w *watchedLatch) (poll bool) {
 		a, poll = w.awaitLocked(round)
@@ -67,7 +66,7 @@ func (r *latchRegistry) pollCall(k latchKeys, fence string) wire.Call {
 // watchedLatch is one latch with a waiter of this session. The lock of its registry guards its rounds and their
 // fields, except for those that say otherwise.
 type watchedLatch struct {
-	subject  watch.Subject
+	subject  notify.Subject
 	registry *latchRegistry
 	keys     latchKeys
 	rounds   map[roundKey]*awaitedRound // the rounds that are waited for
@@ -90,8 +89,8 @@ type awaitedRound struct {
 	evidence layout.Evidence
 }
 
-// Subject implements watch.Watched.
-func (w *watchedLatch) Subject() *watch.Subject { return &w.subject }
+// Subject implements notify.Watched.
+func (w *watchedLatch) Subject() *notify.Subject { return &w.subject }
 
 // awaitLocked adds a waiter for a round. It reports whether the waiter is the first one.
 func (w *watchedLatch) awaitLocked(round wire.Stamp) (a *awaitedRound, first bool) {
@@ -116,7 +115,7 @@ func (w *watchedLatch) endLocked(a *awaitedRound, err error) {
 	delete(w.rounds, a.key)
 }
 
-// AppendPoll implements watch.Watched.
+// AppendPoll implements notify.Watched.
 func (w *watchedLatch) AppendPoll(calls []wire.Call) []wire.Call {
 	if len(w.rounds) == 0 {
 		return calls // the waiters are about to leave
@@ -130,8 +129,8 @@ func (w *watchedLatch) AppendPoll(calls []wire.Call) []wire.Call {
 	return append(calls, w.registry.pollCall(w.keys, fence))
 }
 
-// OnReply implements watch.Watched.
-func (w *watchedLatch) OnReply(p watch.Poll, replies []wire.Outcome) (again bool, err error) {
+// OnReply implements notify.Watched.
+func (w *watchedLatch) OnReply(p notify.Poll, replies []wire.Outcome) (again bool, err error) {
 	if err := replies[0].Err; err != nil {
 		return false, err
 	}
@@ -151,8 +150,8 @@ func (w *watchedLatch) OnReply(p watch.Poll, replies []wire.Outcome) (again bool
 	return again, nil
 }
 
-// OnFailure implements watch.Watched.
-func (w *watchedLatch) OnFailure(p watch.Poll, f watch.Failure) {
+// OnFailure implements notify.Watched.
+func (w *watchedLatch) OnFailure(p notify.Poll, f notify.Failure) {
 	for _, r := range w.rounds {
 		if f.Final && r.since <= p.Number {
 			w.endLocked(r, f.Err)
@@ -160,14 +159,14 @@ func (w *watchedLatch) OnFailure(p watch.Poll, f watch.Failure) {
 	}
 }
 
-// OnClose implements watch.Watched.
+// OnClose implements notify.Watched.
 func (w *watchedLatch) OnClose(err error) {
 	for _, r := range w.rounds {
 		w.endLocked(r, err)
 	}
 }
 
-// OnMessage implements watch.Watched.
+// OnMessage implements notify.Watched.
 func (w *watchedLatch) OnMessage(message string) (poll bool) {
 	for _, r := range w.rounds {
 		poll = r.evidence.OnMessage(message, func(err error) { w.endLocked(r, err) }) || poll

@@ -12,12 +12,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/notify"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
-	"github.com/signalbox-go/signalbox/internal/watch"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -108,7 +107,7 @@ func readAll(replies []wire.Outcome) (l Leader, held string, err error) {
 
 // electionRegistry holds the state of one session for elections: the observed ones, the terms, and the writes of values.
 type electionRegistry struct {
-	watch.Registry
+	notify.Registry
 
 	session *session.Session
 	writes  *timers.Collector[*term]
@@ -160,8 +159,8 @@ func (r *electionRegistry) termsOf(key string) []*term {
 
 // join adds an observer, and returns the number of the first poll that is sent after this call.
 func (r *electionRegistry) join(k electionKeys) (w *watchedElection, from uint64, err error) {
-	w, err = watch.Join(&r.Registry, k.holder, watch.Channel{Name: k.changed, Types: dispatch.ShardedChannel}, func() *watchedElection {
-		return &watchedElection{keys: k, latest: watch.NewLatest[Leader](silence)}
+	w, err = notify.Join(&r.Registry, k.holder, notify.Channel{Name: k.changed, Types: notify.ShardedChannel}, func() *watchedElection {
+		return &watchedElection{keys: k, latest: notify.NewLatest[Leader](silence)}
 	}, func(w *watchedElection) (poll bool) {
 		from = w.subject.NextPollLocked()
 		return true
@@ -181,17 +180,17 @@ const silence = DefaultLease
 // watchedElection is one election that goroutines of this session observe. The lock of its registry guards the fields
 // from latest on.
 type watchedElection struct {
-	subject watch.Subject
+	subject notify.Subject
 	keys    electionKeys
 
-	latest watch.Latest[Leader] // the zero Leader if no process leads
-	young  uint64               // the token of a leader that a poll found before its value, or 0
+	latest notify.Latest[Leader] // the zero Leader if no process leads
+	young  uint64                // the token of a leader that a poll found before its value, or 0
 }
 
-// Subject implements watch.Watched.
-func (w *watchedElection) Subject() *watch.Subject { return &w.subject }
+// Subject implements notify.Watched.
+func (w *watchedElection) Subject() *notify.Subject { return &w.subject }
 
-// AppendPoll implements watch.Watched.
+// AppendPoll implements notify.Watched.
 func (w *watchedElection) AppendPoll(calls []wire.Call) []wire.Call {
 	if w.latest.IsFinalLocked() {
 		return calls
@@ -199,8 +198,8 @@ func (w *watchedElection) AppendPoll(calls []wire.Call) []wire.Call {
 	return appendCalls(calls, w.keys)
 }
 
-// OnReply implements watch.Watched. If a later poll had its replies before, these say nothing new.
-func (w *watchedElection) OnReply(p watch.Poll, replies []wire.Outcome) (again bool, err error) {
+// OnReply implements notify.Watched. If a later poll had its replies before, these say nothing new.
+func (w *watchedElection) OnReply(p notify.Poll, replies []wire.Outcome) (again bool, err error) {
 	leader, held, err := readAll(replies)
 	if err != nil {
 		return false, err
@@ -212,8 +211,8 @@ func (w *watchedElection) OnReply(p watch.Poll, replies []wire.Outcome) (again b
 	return false, nil
 }
 
-// OnFailure implements watch.Watched.
-func (w *watchedElection) OnFailure(p watch.Poll, f watch.Failure) { w.latest.FailLocked(p, f) }
+// OnFailure implements notify.Watched.
+func (w *watchedElection) OnFailure(p notify.Poll, f notify.Failure) { w.latest.FailLocked(p, f) }
 
 // isYoungLocked reports whether a leader whose value is missing has just begun, so that its value is not written yet.
 // Observers get it with the next poll, with its value: the message about the value brings that forward. If there is
@@ -226,8 +225,8 @@ func (w *watchedElection) isYoungLocked(token uint64) bool {
 	return true
 }
 
-// OnMessage implements watch.Watched. A message is a hint: the server is asked.
+// OnMessage implements notify.Watched. A message is a hint: the server is asked.
 func (*watchedElection) OnMessage(string) (poll bool) { return true }
 
-// OnClose implements watch.Watched.
+// OnClose implements notify.Watched.
 func (w *watchedElection) OnClose(err error) { w.latest.CloseLocked(err) }

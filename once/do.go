@@ -10,9 +10,9 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/acquire"
-	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/notify"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -214,7 +214,7 @@ func (o *Once) lockClaim(ctx context.Context, f *flight) (lease signalbox.Lease,
 	waiting, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stored := &storedListener{once: o, flight: f, waiting: waiting, cancel: cancel}
-	listener := o.base.Session.Dispatch.Listen(o.storedChannel, dispatch.ShardedChannel, stored)
+	listener := o.base.Session.Dispatch.Listen(o.storedChannel, notify.ShardedChannel, stored)
 	lease, err = o.claim.Lock(waiting)
 	listener.Close()
 	if err != nil && ctx.Err() == nil && errors.Is(context.Cause(waiting), errStored) {
@@ -242,7 +242,7 @@ type storedListener struct {
 	}
 }
 
-// OnMessage implements dispatch.Handler.
+// OnMessage implements notify.Handler.
 func (l *storedListener) OnMessage(string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -252,10 +252,10 @@ func (l *storedListener) OnMessage(string) {
 	}
 }
 
-// OnSubscribed implements dispatch.Handler. If the message was sent before, the lock is granted soon.
+// OnSubscribed implements notify.Handler. If the message was sent before, the lock is granted soon.
 func (*storedListener) OnSubscribed() {}
 
-// OnUnsubscribed implements dispatch.Handler.
+// OnUnsubscribed implements notify.Handler.
 func (*storedListener) OnUnsubscribed() {}
 
 // fetch asks for the outcome, and once more for a message that came meanwhile. It ends the wait if there is an outcome, or an error,

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/acquire/local"
-	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/notify"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -36,13 +36,13 @@ const (
 // local.TicketSource and its own local.Ticket: no other goroutine uses either, except for Admit and Ended.
 type retryTicket struct {
 	lock      *Lock
-	waits     []*dispatch.Wait // by member; nil until the first wait
-	lastVotes summary          // the summary of the last ballot
-	sent      timers.Instant   // when the last vote began
-	losses    int              // the number of votes in a row without a known winner
-	previous  string           // the previous attempt, which a server may still have for a moment
-	isHeld    atomic.Bool      // others had the lock, at some server, at the last vote
-	waited    bool             // the first vote was not won
+	waits     []*notify.Wait // by member; nil until the first wait
+	lastVotes summary        // the summary of the last ballot
+	sent      timers.Instant // when the last vote began
+	losses    int            // the number of votes in a row without a known winner
+	previous  string         // the previous attempt, which a server may still have for a moment
+	isHeld    atomic.Bool    // others had the lock, at some server, at the last vote
+	waited    bool           // the first vote was not won
 
 	wonBallot *ballot // nil if no ballot was won
 	token     wire.Stamp
@@ -164,12 +164,12 @@ func (t *retryTicket) endedErr(ctx context.Context) error {
 // awaitMessages waits until enough servers on which the lock was held are reported free for a quorum.
 func (t *retryTicket) awaitMessages(ctx context.Context) error {
 	if t.waits == nil {
-		t.waits = make([]*dispatch.Wait, len(t.lock.members))
+		t.waits = make([]*notify.Wait, len(t.lock.members))
 	}
 	for i, v := range t.lastVotes.held {
 		if t.waits[i] == nil {
 			m := t.lock.members[i]
-			t.waits[i] = m.Dispatch.Wait(dispatch.Target{
+			t.waits[i] = m.Dispatch.Wait(notify.Target{
 				Channel: t.lock.base.Names.Unlocked(), Key: t.lock.keys[0], Poll: scripts.RedlockPoll, WaiterID: m.ID(),
 			})
 		}

@@ -11,9 +11,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/notify"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -49,7 +49,7 @@ type membership struct {
 	number       string
 	term         hold.Term
 	timer        timers.Timer // fires when the lease may be over
-	subscription dispatch.Subscription
+	subscription notify.Subscription
 
 	// The lock of the Member guards these.
 	state    membershipState
@@ -115,7 +115,7 @@ func (ms *membership) live(r joinReply, sent timers.Instant, of settings) {
 		ms.poller.tries[t].due = timers.Now()
 	}
 	base.Session.Timers.Schedule(&ms.timer, ms.left())
-	ms.subscription.Open(base.Session.Dispatch, m.group.news+base.Session.ID(), dispatch.ShardedChannel, (*listener)(ms))
+	ms.subscription.Open(base.Session.Dispatch, m.group.news+base.Session.ID(), notify.ShardedChannel, (*listener)(ms))
 }
 
 // left returns how long the work of the member may continue without a further renewal. A young lease is shorter.
@@ -210,14 +210,14 @@ func (m *Member) evict(cause error) {
 // listener is a membership that receives messages: each is the number of a member for which there is news.
 type listener membership
 
-// OnMessage implements dispatch.Handler.
+// OnMessage implements notify.Handler.
 func (l *listener) OnMessage(number string) {
 	if number == l.number {
 		l.hint()
 	}
 }
 
-// OnSubscribed implements dispatch.Handler: messages before now may be lost. If it is not the first time, the server may be another one,
+// OnSubscribed implements notify.Handler: messages before now may be lost. If it is not the first time, the server may be another one,
 // which has not got the newest settings, nor that the member leaves: they are sent again.
 func (l *listener) OnSubscribed() {
 	m := l.member
@@ -230,7 +230,7 @@ func (l *listener) OnSubscribed() {
 	l.hint()
 }
 
-// OnUnsubscribed implements dispatch.Handler. The next poll is the first of a session that receives no messages.
+// OnUnsubscribed implements notify.Handler. The next poll is the first of a session that receives no messages.
 func (l *listener) OnUnsubscribed() { l.hint() }
 
 func (l *listener) hint() {

@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/notify"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -314,7 +314,7 @@ func (ms *membership) poll(sent timers.Instant) error {
 		_ = ms.err() // it is over, and the reply grants nothing
 	}
 	ms.reportSlow()
-	due := sent.Add(dispatch.JitteredInterval(ms.subscription.PollInterval(), 1))
+	due := sent.Add(notify.JitteredInterval(ms.subscription.PollInterval(), 1))
 	if p.more {
 		due = timers.Now()
 	}

@@ -9,13 +9,13 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/signalbox-go/signalbox/internal/notify"
 	"github.com/signalbox-go/signalbox/internal/session"
-	"github.com/signalbox-go/signalbox/internal/watch"
 )
 
 // shardRegistry holds the state of one session for groups of shards: the observed ones, and the members.
 type shardRegistry struct {
-	watch.Registry
+	notify.Registry
 
 	session *session.Session
 	rounds  atomic.Uint64  // how many rounds over all names have begun

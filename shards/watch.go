@@ -8,9 +8,8 @@ import (
 	"iter"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/watch"
+	"github.com/signalbox-go/signalbox/internal/notify"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -52,9 +51,9 @@ func (g *Group) watch(ctx context.Context, yield func(*View, error) bool) error 
 
 // join adds an observer, and returns the number of the first poll that is sent after this call.
 func (r *shardRegistry) join(g *Group) (w *watchedGroup, from uint64, err error) {
-	channel := watch.Channel{Name: g.news + g.base.Session.ID(), Types: dispatch.ShardedChannel}
-	w, err = watch.Join(&r.Registry, g.keys[0], channel, func() *watchedGroup {
-		return &watchedGroup{group: g, table: newTable(), latest: watch.NewLatest[*View](silence)}
+	channel := notify.Channel{Name: g.news + g.base.Session.ID(), Types: notify.ShardedChannel}
+	w, err = notify.Join(&r.Registry, g.keys[0], channel, func() *watchedGroup {
+		return &watchedGroup{group: g, table: newTable(), latest: notify.NewLatest[*View](silence)}
 	}, func(w *watchedGroup) (poll bool) {
 		from = w.subject.NextPollLocked()
 		return true
@@ -64,18 +63,18 @@ func (r *shardRegistry) join(g *Group) (w *watchedGroup, from uint64, err error)
 
 // watchedGroup is one group that goroutines of this session observe. The lock of its registry guards the fields from table on.
 type watchedGroup struct {
-	subject watch.Subject
+	subject notify.Subject
 	group   *Group // the first that was observed; others of that name are alike
 
 	table   *table
-	latest  watch.Latest[*View]
+	latest  notify.Latest[*View]
 	applied uint64 // the number of the last poll whose reply is in the table
 }
 
-// Subject implements watch.Watched.
-func (w *watchedGroup) Subject() *watch.Subject { return &w.subject }
+// Subject implements notify.Watched.
+func (w *watchedGroup) Subject() *notify.Subject { return &w.subject }
 
-// AppendPoll implements watch.Watched.
+// AppendPoll implements notify.Watched.
 func (w *watchedGroup) AppendPoll(calls []wire.Call) []wire.Call {
 	if w.latest.IsFinalLocked() {
 		return calls
@@ -83,9 +82,9 @@ func (w *watchedGroup) AppendPoll(calls []wire.Call) []wire.Call {
 	return append(calls, w.group.viewCall(w.table, ""))
 }
 
-// OnReply implements watch.Watched. A reply says what has changed since the version that its poll knew. If the reply to a later poll
+// OnReply implements notify.Watched. A reply says what has changed since the version that its poll knew. If the reply to a later poll
 // was handled before, that said it all.
-func (w *watchedGroup) OnReply(p watch.Poll, replies []wire.Outcome) (again bool, err error) {
+func (w *watchedGroup) OnReply(p notify.Poll, replies []wire.Outcome) (again bool, err error) {
 	if err := replies[0].Err; err != nil {
 		return false, err
 	}
@@ -116,13 +115,13 @@ func (w *watchedGroup) OnReply(p watch.Poll, replies []wire.Outcome) (again bool
 	return false, nil
 }
 
-// OnFailure implements watch.Watched.
-func (w *watchedGroup) OnFailure(p watch.Poll, f watch.Failure) { w.latest.FailLocked(p, f) }
+// OnFailure implements notify.Watched.
+func (w *watchedGroup) OnFailure(p notify.Poll, f notify.Failure) { w.latest.FailLocked(p, f) }
 
-// OnMessage implements watch.Watched. A message is a hint: the server is asked.
+// OnMessage implements notify.Watched. A message is a hint: the server is asked.
 func (*watchedGroup) OnMessage(string) (poll bool) { return true }
 
-// OnClose implements watch.Watched.
+// OnClose implements notify.Watched.
 func (w *watchedGroup) OnClose(err error) { w.latest.CloseLocked(err) }
 
 const (

@@ -85,7 +85,7 @@ type QueueScripts struct {
 //	         {0, now}           it had not
 //	Swap     KEYS: Keys.All. ARGV: hold, ttl_ms, not_after, old hold, verb, channel, and the arguments of the request. Replaces
 //	         the old hold by the new one. It replies like Acquire, and 0 if the old hold has nothing.
-//	Poll     KEYS: Keys.Holder of many. ARGV: waiter's id. {left_ms, ...}, -2 if a try is worth it; see dispatch.Target.
+//	Poll     KEYS: Keys.Holder of many. ARGV: waiter's id. {left_ms, ...}, -2 if a try is worth it; see notify.Target.
 //
 // verb is the publishing command, and channel is Keys.Channel.
 type Retry struct {

@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/notify"
 	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
@@ -45,7 +45,7 @@ type forceListener struct {
 
 // forceChannel is a channel on which a forceListener listens.
 type forceChannel struct {
-	dispatch.Subscription
+	notify.Subscription
 
 	session *Session
 	noting  sync.Mutex // held while noteSubscription compares and records
@@ -172,12 +172,12 @@ func (l *forceListener) Fire() {
 			a.own = c
 			s.mu.Unlock()
 		}
-		c.Open(s.Dispatch, names.Session(s.Settings.Prefix, end), dispatch.PlainChannel, c)
+		c.Open(s.Dispatch, names.Session(s.Settings.Prefix, end), notify.PlainChannel, c)
 		l.channels = append(l.channels, c)
 	}
 }
 
-// OnMessage implements dispatch.Handler: a message is a recall, or the key of a hold that was ended by force. An empty message
+// OnMessage implements notify.Handler: a message is a recall, or the key of a hold that was ended by force. An empty message
 // names no key.
 func (c *forceChannel) OnMessage(message string) {
 	attempt, isRecall := strings.CutPrefix(message, recallPrefix)
@@ -191,7 +191,7 @@ func (c *forceChannel) OnMessage(message string) {
 	}
 }
 
-// OnSubscribed implements dispatch.Handler.
+// OnSubscribed implements notify.Handler.
 func (c *forceChannel) OnSubscribed() {
 	c.noteSubscription()
 	if c.unconfirmed.Swap(false) {
@@ -199,7 +199,7 @@ func (c *forceChannel) OnSubscribed() {
 	}
 }
 
-// OnUnsubscribed implements dispatch.Handler. Renewals find out which holds were ended by force meanwhile. A hold that is kept
+// OnUnsubscribed implements notify.Handler. Renewals find out which holds were ended by force meanwhile. A hold that is kept
 // would make others wait for that long, so all of them are recalled.
 func (c *forceChannel) OnUnsubscribed() {
 	if !c.noteSubscription() {

@@ -186,19 +186,19 @@ func (b *eventBatch) write() {
 	})
 }
 
-// MessagesLost implements dispatch.Monitor.
+// MessagesLost implements notify.Monitor.
 func (s *Session) MessagesLost(err error) {
 	s.Outages.messagesLost(err)
 	s.Settings.Observer.OnPolling(err)
 }
 
-// MessagesBack implements dispatch.Monitor.
+// MessagesBack implements notify.Monitor.
 func (s *Session) MessagesBack() {
 	s.Outages.messagesBack()
 	s.Settings.Observer.OnSubscribed()
 }
 
-// ServersDiffer implements dispatch.Monitor. The log says it once: until the address means one server, it happens again.
+// ServersDiffer implements notify.Monitor. The log says it once: until the address means one server, it happens again.
 func (s *Session) ServersDiffer() {
 	if !s.serversDiffer.Swap(true) {
 		s.log((*slog.Logger).Warn, "signalbox: two connections of the session led to different servers, as after a failover behind one address; "+

@@ -15,11 +15,11 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/notify"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
@@ -31,7 +31,7 @@ type Session struct {
 	Clock    *wire.ServerClock
 	Timers   *timers.Timers
 	Keeper   *hold.Keeper
-	Dispatch *dispatch.Dispatcher
+	Dispatch *notify.Dispatcher
 	Undoer   *Undoer
 	Logs     Logs
 	Outages  outages
@@ -160,7 +160,7 @@ func New(client rueidis.Client, set Settings, owned bool) *Session {
 	s.Runner.Watch(&s.Outages)
 	s.Clock.Watch(&s.Outages)
 	s.Keeper = hold.NewKeeper(s.Runner, s.Timers, s.Settings.Observer)
-	s.Dispatch = dispatch.New(client, s.Runner, s.Timers, s, set.Polling)
+	s.Dispatch = notify.NewDispatcher(client, s.Runner, s.Timers, s, set.Polling)
 	s.Undoer = NewUndoer(s.Runner, s.Timers)
 	return s
 }
@@ -257,14 +257,14 @@ func (s *Session) PublishCommandsIn(l *layout.Layout) string {
 }
 
 // ChannelTypesOf returns how the releases of locks in a layout are reported in a cluster.
-func ChannelTypesOf(l *layout.Layout) dispatch.ChannelTypes {
+func ChannelTypesOf(l *layout.Layout) notify.ChannelTypes {
 	switch l.Channels {
 	case layout.PlainChannels:
-		return dispatch.PlainChannel
+		return notify.PlainChannel
 	case layout.PlainChannels | layout.ShardedChannels:
-		return dispatch.BothChannels
+		return notify.BothChannels
 	default:
-		return dispatch.ShardedChannel
+		return notify.ShardedChannel
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/countdown"
 	"github.com/signalbox-go/signalbox/fair"
-	"github.com/signalbox-go/signalbox/internal/dispatch"
+	"github.com/signalbox-go/signalbox/internal/notify"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	runner "github.com/signalbox-go/signalbox/internal/wire"
@@ -30,16 +30,16 @@ func (noMonitor) MessagesBack()      {}
 func (noMonitor) ServersDiffer()     {}
 
 // dispatcher returns a dispatcher with a wire of its own, and what closes both.
-func (f *fixture) dispatcher() (*dispatch.Dispatcher, *wire, func()) {
+func (f *fixture) dispatcher() (*notify.Dispatcher, *wire, func()) {
 	client, link := f.client(f.T)
 	d, closeAll := dispatcherOf(client)
 	return d, link, closeAll
 }
 
 // dispatcherOf returns a dispatcher of a client, and what closes both.
-func dispatcherOf(client rueidis.Client) (*dispatch.Dispatcher, func()) {
+func dispatcherOf(client rueidis.Client) (*notify.Dispatcher, func()) {
 	clock := timers.New()
-	d := dispatch.New(client, runner.NewRunner(client), clock, noMonitor{}, false)
+	d := notify.NewDispatcher(client, runner.NewRunner(client), clock, noMonitor{}, false)
 	return d, func() {
 		d.Close()
 		clock.Close()
@@ -47,15 +47,15 @@ func dispatcherOf(client rueidis.Client) (*dispatch.Dispatcher, func()) {
 	}
 }
 
-func targetOf(name string) dispatch.Target {
-	return dispatch.Target{
+func targetOf(name string) notify.Target {
+	return notify.Target{
 		Channel: locktest.Keys(name).Unlocked(), Key: locktest.Key(name),
 		Poll: scripts.RedlockPoll, WaiterID: "0123456789012345678901",
 	}
 }
 
 // subscribed returns how many connections subscribe to the channel of a target.
-func (f *fixture) subscribed(target dispatch.Target) int {
+func (f *fixture) subscribed(target notify.Target) int {
 	return f.redis.PubSubNumSub(target.Channel)[target.Channel]
 }
 
@@ -74,7 +74,7 @@ func TestClosedDispatcherDoesNotWaitForANode(t *testing.T) {
 		d, closeAll := dispatcherOf(client)
 		require.NoError(f, client.Do(f.Context(), client.B().Set().Key("a").Value("b").Build()).Error()) // it is connected
 		link.goSilent()
-		d.Listen("sb:a", dispatch.ShardedChannel, noHandler{})
+		d.Listen("sb:a", notify.ShardedChannel, noHandler{})
 		time.Sleep(100 * time.Millisecond)
 		require.Zero(f, took(d.Close))
 		link.heal()
@@ -89,15 +89,15 @@ func TestClosedDispatcherDoesNotWaitForANode(t *testing.T) {
 func TestSubscriptionLingersAndEnds(t *testing.T) {
 	t.Parallel()
 	a, b := targetOf("a"), targetOf("b")
-	for name, use := range map[string]func(d *dispatch.Dispatcher, target dispatch.Target) (live bool){ //nolint:paralleltest // as above
-		"Waiter": func(d *dispatch.Dispatcher, target dispatch.Target) bool {
+	for name, use := range map[string]func(d *notify.Dispatcher, target notify.Target) (live bool){ //nolint:paralleltest // as above
+		"Waiter": func(d *notify.Dispatcher, target notify.Target) bool {
 			w := d.Wait(target)
 			defer w.Close()
 			<-w.C
 			return d.IsSubscribed(target.Channel)
 		},
-		"Listener": func(d *dispatch.Dispatcher, target dispatch.Target) bool {
-			l := d.Listen(target.Channel, dispatch.ShardedChannel, noHandler{})
+		"Listener": func(d *notify.Dispatcher, target notify.Target) bool {
+			l := d.Listen(target.Channel, notify.ShardedChannel, noHandler{})
 			defer l.Close()
 			<-l.Subscribed()
 			return d.IsSubscribed(target.Channel)
@@ -112,7 +112,7 @@ func TestSubscriptionLingersAndEnds(t *testing.T) {
 				require.True(f, use(d, b))
 				requested := f.commands.Load()
 				for range 10 {
-					time.Sleep(dispatch.Linger - time.Nanosecond)
+					time.Sleep(notify.Linger - time.Nanosecond)
 					require.True(f, use(d, a))
 				}
 				// The other channel has ended meanwhile, with the connection that had both.
@@ -121,7 +121,7 @@ func TestSubscriptionLingersAndEnds(t *testing.T) {
 				require.Equal(f, 1, f.subscribed(a))
 				require.Zero(f, f.subscribed(b))
 
-				time.Sleep(dispatch.Linger + 10*time.Millisecond)
+				time.Sleep(notify.Linger + 10*time.Millisecond)
 				synctest.Wait()
 				require.Zero(f, d.Channels())
 				require.Zero(f, f.subscribed(a))

@@ -5,7 +5,7 @@ package queue
 import (
 	"iter"
 
-	"github.com/signalbox-go/signalbox/internal/dispatch"
+	"github.com/signalbox-go/signalbox/internal/notify"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
@@ -20,7 +20,7 @@ type grantListener struct {
 	queues int    // the number of queues that use the listener
 	only   *Queue // the queue that uses the listener, as in a cluster; nil if others did, too
 
-	dispatch.Subscription // has its own mutex
+	notify.Subscription // has its own mutex
 }
 
 // listenerLocked returns the listener of a channel and counts q in.
@@ -63,7 +63,7 @@ func (l *grantListener) removeQueueLocked() bool {
 	return true
 }
 
-// OnSubscribed implements dispatch.Handler. Earlier messages may be lost, so it polls each queue in which an attempt may
+// OnSubscribed implements notify.Handler. Earlier messages may be lost, so it polls each queue in which an attempt may
 // have been granted the lock, which is each queue for which an enter was sent.
 func (l *grantListener) OnSubscribed() {
 	registry := l.registry
@@ -76,7 +76,7 @@ func (l *grantListener) OnSubscribed() {
 	}
 }
 
-// OnUnsubscribed implements dispatch.Handler. It brings the next polls forward, because a session without messages polls
+// OnUnsubscribed implements notify.Handler. It brings the next polls forward, because a session without messages polls
 // more often.
 func (l *grantListener) OnUnsubscribed() {
 	registry := l.registry
@@ -87,7 +87,7 @@ func (l *grantListener) OnUnsubscribed() {
 	}
 }
 
-// OnMessage implements dispatch.Handler.
+// OnMessage implements notify.Handler.
 func (l *grantListener) OnMessage(message string) { l.registry.applyGrants(message) }
 
 // grantNotice is one grant of a message.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/dispatch"
+	"github.com/signalbox-go/signalbox/internal/notify"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
@@ -77,15 +77,15 @@ func (r *Registry) nextNumberLocked() string {
 }
 
 // pollsPerLife is the number of poll intervals that a waiter's life lasts, so that two polls may fail. The scripts reject a
-// life of more than pollsPerLife times dispatch.MaxPollInterval.
+// life of more than pollsPerLife times notify.MaxPollInterval.
 const pollsPerLife = 3
 
 // lifeLocked returns for how long the session counts as alive after a heartbeat. It grows in steps, since a heartbeat can
 // serve several calls only if they have the same life.
 func (r *Registry) lifeLocked() time.Duration {
-	const step = dispatch.PollInterval / 4
-	every := (time.Duration(r.mu.pendingQueues)*dispatch.PollCost + step - 1).Truncate(step)
-	return pollsPerLife * min(max(dispatch.PollInterval, every), dispatch.MaxPollInterval)
+	const step = notify.PollInterval / 4
+	every := (time.Duration(r.mu.pendingQueues)*notify.PollCost + step - 1).Truncate(step)
+	return pollsPerLife * min(max(notify.PollInterval, every), notify.MaxPollInterval)
 }
 
 // isUnchangedLocked reports whether a heartbeat can replace the poll of q: a poll saw a hold that still lasts, and the

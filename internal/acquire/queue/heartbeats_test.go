@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/notify"
 	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
@@ -23,8 +23,8 @@ func TestPollsOfManyQueuesGoTogether(t *testing.T) {
 	for n := range 1000 {
 		now := time.Minute + time.Duration(n)*time.Millisecond
 		next := q.nextPollLocked(now)
-		require.LessOrEqual(t, next-now, dispatch.PollInterval*9/10)
-		require.Greater(t, next-now, dispatch.PollInterval*4/5)
+		require.LessOrEqual(t, next-now, notify.PollInterval*9/10)
+		require.Greater(t, next-now, notify.PollInterval*4/5)
 		instants[next] = true
 	}
 	require.LessOrEqual(t, len(instants), 11)
@@ -42,7 +42,7 @@ func TestHeartbeatReplacesPollsDuringALongHold(t *testing.T) {
 		"Unchanged":   {func(*Queue) {}, true},
 		"NeverPolled": {func(q *Queue) { q.polledStamp = 0 }, false},
 		"HoldEnds":    {func(q *Queue) { q.holdEnds = now.Mono() }, false},
-		"PolledLong":  {func(q *Queue) { q.polledAt = now.Mono() - pollAnywayAfter*dispatch.PollInterval }, false},
+		"PolledLong":  {func(q *Queue) { q.polledAt = now.Mono() - pollAnywayAfter*notify.PollInterval }, false},
 		"NoListener":  {func(q *Queue) { q.listener = nil }, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/notify"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
@@ -163,7 +163,7 @@ func (a *Attempt) repeatLeave() { a.repeatLeaveFor(a.ticketLife()) }
 
 // ticketLife returns how long a ticket of a, or the hold that follows it, lasts without heartbeats of the session.
 func (a *Attempt) ticketLife() time.Duration {
-	return session.MaxPatience + max(a.request.Life, pollsPerLife*dispatch.MaxPollInterval)
+	return session.MaxPatience + max(a.request.Life, pollsPerLife*notify.MaxPollInterval)
 }
 
 // repeatLeaveFor repeats the leave off the caller's path until it has a reply. If the outcome of an enter is unknown, it

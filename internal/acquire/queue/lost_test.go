@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/notify"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -75,7 +75,7 @@ func TestGrantOfUnknownHeartbeatIsPolledAtOnce(t *testing.T) {
 		hint()
 		began := time.Now()
 		hint()
-		return time.Since(began) < dispatch.PollInterval/2
+		return time.Since(began) < notify.PollInterval/2
 	})
 
 	u.mu.Lock()

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/notify"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -189,7 +189,7 @@ func (p *queuePoll) recordFailure(err error) {
 		p.q.refuseLocked(err)
 	}
 	p.q.pollErr = err
-	p.q.schedulePollLocked(dispatch.PollInterval / 4)
+	p.q.schedulePollLocked(notify.PollInterval / 4)
 }
 
 // refuseLocked ends the attempts of q, because waiting does not help them.
@@ -258,7 +258,7 @@ func (q *Queue) schedulePollLocked(left time.Duration) {
 	now := timers.Mono()
 	q.pollScheduled, q.pollDue = true, q.nextPollLocked(now)
 	if in := q.pollDue - now; left > 0 && left < in {
-		spread := time.Duration(q.registry.mu.pendingQueues) * dispatch.PollCost
+		spread := time.Duration(q.registry.mu.pendingQueues) * notify.PollCost
 		q.pollDue = now + min(left+time.Millisecond+rand.N(spread+1), in)
 	}
 	q.registry.session.Timers.Schedule(&q.timer, q.pollDue-now)

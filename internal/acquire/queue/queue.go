@@ -5,8 +5,8 @@ package queue
 import (
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/notify"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
@@ -82,11 +82,11 @@ func (q *Queue) Done() {
 
 // pollPauseLocked returns the current pause between polls.
 func (q *Queue) pollPauseLocked() time.Duration {
-	pause := dispatch.PollInterval
+	pause := notify.PollInterval
 	if q.listener != nil {
 		pause = q.listener.PollInterval()
 	}
-	return dispatch.ScaledInterval(pause, q.registry.mu.pendingQueues)
+	return notify.ScaledInterval(pause, q.registry.mu.pendingQueues)
 }
 
 // Fire implements timers.Firer: the next poll is due, or no caller has come for a while.
@@ -130,7 +130,7 @@ func (q *Queue) listen() {
 	}
 	listener := q.listener
 	registry.mu.Unlock()
-	listener.Open(registry.session.Dispatch, listener.channel, dispatch.ShardedChannel, listener)
+	listener.Open(registry.session.Dispatch, listener.channel, notify.ShardedChannel, listener)
 }
 
 // listenIfSubscribed starts to listen for grants if the session is subscribed to the channel already. It is called before

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/acquire/local"
-	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/notify"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -81,7 +81,7 @@ type Registry struct {
 
 // New returns the registry of s. It starts nothing.
 func New(s *session.Session, protocol Protocol) *Registry {
-	registry := &Registry{session: s, protocol: protocol, phase: rand.N(dispatch.PollInterval), drift: rand.Float64() / 100}
+	registry := &Registry{session: s, protocol: protocol, phase: rand.N(notify.PollInterval), drift: rand.Float64() / 100}
 	registry.ctx, registry.cancel = errs.WithCancel(context.Background(), errs.ErrClosed)
 	registry.polls = timers.NewCollector(s.Timers, registry.pollAll)
 	registry.mu.queues = newTable(func(q *Queue) string { return q.keys.Holder })
@@ -131,7 +131,7 @@ func (r *Registry) done(q *Queue) {
 	switch {
 	case q.users > 0:
 	case q.waitState != nil:
-		r.session.Timers.Schedule(&q.timer, dispatch.Linger)
+		r.session.Timers.Schedule(&q.timer, notify.Linger)
 	default:
 		r.dropLocked(q)
 	}

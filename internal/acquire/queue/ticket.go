@@ -7,9 +7,9 @@ import (
 	"errors"
 	"math/rand/v2"
 
-	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/notify"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
@@ -176,7 +176,7 @@ func (t *QueuedTicket) replaceAttempt(ctx context.Context, refusal error) {
 
 // rejoinWithin bounds the random pause of a session that joins the queue again because it lost its ticket while another
 // session has the lock. After a failover all sessions find that out together.
-const rejoinWithin = dispatch.PollInterval * 2 / 5
+const rejoinWithin = notify.PollInterval * 2 / 5
 
 // Ended implements local.Ticket.
 func (t *QueuedTicket) Ended(ctx context.Context) error {

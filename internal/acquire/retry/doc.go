@@ -7,7 +7,7 @@
 // # What it is
 //
 // A waiter tries (layout.Retry.Acquire). If the lock is held, it waits for a message on the lock's
-// channel or for a poll (package dispatch), and tries again. There is no queue: a session that tries at the
+// channel or for a poll (package notify), and tries again. There is no queue: a session that tries at the
 // right instant has the lock. Package local decides which goroutine of a session tries: one at a time,
 // unless each goroutine has a channel of its own.
 //
@@ -17,7 +17,7 @@
 //     acquired the lock, the next try extends that hold.
 //  2. No leak: if a try has an unknown outcome, the hold is released in the background when the attempt ends, and again
 //     after the not-after, if a copy of the try may arrive late.
-//  3. Every wait is bounded, and misses no release: package dispatch has the bounds.
+//  3. Every wait is bounded, and misses no release: package notify has the bounds.
 //  4. After a release that others were notified of (reply 2), the session does not try for BackOff: otherwise it would
 //     be granted the lock again before the message arrives. Try does not wait for that.
 //

@@ -7,9 +7,9 @@ import (
 	"errors"
 
 	"github.com/signalbox-go/signalbox/internal/acquire/queue"
-	"github.com/signalbox-go/signalbox/internal/dispatch"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/notify"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -51,7 +51,7 @@ type retriedTicket struct {
 	request     *queue.Request
 	attempt     *attempt
 	lastReply   wire.LastReply
-	wait        *dispatch.Wait  // nil until there is something to wait for; only the waiter uses it
+	wait        *notify.Wait    // nil until there is something to wait for; only the waiter uses it
 	waitedSince timers.Instant  // when the first Join returned without a grant
 	firstCtx    wire.NoDeadline // the context of the first Join
 }
@@ -156,7 +156,7 @@ func (t *retriedTicket) try(ctx context.Context) (done bool, err error) {
 	return false, nil
 }
 
-func (t *retriedTicket) registerWait() *dispatch.Wait {
+func (t *retriedTicket) registerWait() *notify.Wait {
 	if t.wait == nil {
 		t.setWait(t.lock.registry.session.Dispatch.Wait(t.target()))
 	}
@@ -164,16 +164,16 @@ func (t *retriedTicket) registerWait() *dispatch.Wait {
 }
 
 // setWait registers t with w, if there is one.
-func (t *retriedTicket) setWait(w *dispatch.Wait) {
+func (t *retriedTicket) setWait(w *notify.Wait) {
 	if t.wait = w; w != nil {
 		t.lastReply.SetPoller(w)
 	}
 }
 
 // target returns what t waits for.
-func (t *retriedTicket) target() dispatch.Target {
+func (t *retriedTicket) target() notify.Target {
 	kind, keys := t.lock.registry.config, t.lock.keys
-	target := dispatch.Target{
+	target := notify.Target{
 		Channel: keys.Channel, Key: t.lock.names.Holder, Poll: kind.Poll, WaiterID: kind.Layout.WaiterID, ChannelTypes: session.ChannelTypesOf(kind.Layout), Silent: kind.Silent,
 	}
 	if t.request.Concurrent {

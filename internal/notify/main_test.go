@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package notify_test
+
+import (
+	"testing"
+
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+)
+
+func TestMain(m *testing.M) {
+	redistest.VerifyTestMain(redistest.WithParallelism(8, m))
+}
