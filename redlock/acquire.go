@@ -5,19 +5,19 @@ package redlock
 import (
 	"context"
 
-	"github.com/signalbox-go/signalbox/internal/acquire/local"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/waitroom"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 // request is what goroutines wait for in the process, whatever the options of their locks: so one at a time asks the
 // servers. A hold is never handed over: it has the terms and the token of the goroutine that asked for it.
-func request() local.ShareKey { return local.ShareKey{Policy: local.Own, MaxHolds: 1} }
+func request() waitroom.ShareKey { return waitroom.ShareKey{Policy: waitroom.Own, MaxHolds: 1} }
 
 func (l *Lock) lock(ctx context.Context) (hold.Lease, error) {
-	return l.acquire(ctx, func(ctx context.Context, q *local.Queue) (hold.Lease, error) {
-		call := local.Acquisition{Queue: q, Key: request(), Source: &retryTicket{lock: l}}
+	return l.acquire(ctx, func(ctx context.Context, q *waitroom.Room) (hold.Lease, error) {
+		call := waitroom.Acquisition{Queue: q, Key: request(), Source: &retryTicket{lock: l}}
 		defer call.End()
 		t, lease, err := call.Await(ctx)
 		if t == nil {
@@ -30,7 +30,7 @@ func (l *Lock) lock(ctx context.Context) (hold.Lease, error) {
 }
 
 func (l *Lock) tryLock(ctx context.Context) (hold.Lease, error) {
-	return l.acquire(ctx, func(ctx context.Context, q *local.Queue) (hold.Lease, error) {
+	return l.acquire(ctx, func(ctx context.Context, q *waitroom.Room) (hold.Lease, error) {
 		if !q.BeginTry(request()) {
 			return hold.Lease{}, errs.ErrHeld
 		}
@@ -50,7 +50,7 @@ func (l *Lock) tryLock(ctx context.Context) (hold.Lease, error) {
 
 // acquire enters again, or counts the caller in. If acquire fails, the caller is counted out again; otherwise the hold
 // counts in its place.
-func (l *Lock) acquire(ctx context.Context, acquire func(context.Context, *local.Queue) (hold.Lease, error)) (hold.Lease, error) {
+func (l *Lock) acquire(ctx context.Context, acquire func(context.Context, *waitroom.Room) (hold.Lease, error)) (hold.Lease, error) {
 	lease, carried, err := l.enter(ctx)
 	if carried || err != nil {
 		return lease, err
@@ -81,7 +81,7 @@ func (l *Lock) beginAll() error {
 }
 
 // endAll counts a call that failed, or a hold that is over, out of the queue and the sessions.
-func (l *Lock) endAll(q *local.Queue) {
+func (l *Lock) endAll(q *waitroom.Room) {
 	q.Done(l.base.Names.Holder)
 	for _, m := range l.members {
 		m.End()
@@ -89,7 +89,7 @@ func (l *Lock) endAll(q *local.Queue) {
 }
 
 // makeHold makes the hold that a ballot gave, or releases it if the session closed meanwhile.
-func (l *Lock) makeHold(q *local.Queue, b *ballot, token wire.Stamp) (hold.Lease, error) {
+func (l *Lock) makeHold(q *waitroom.Room, b *ballot, token wire.Stamp) (hold.Lease, error) {
 	if err := l.ready(); err != nil {
 		b.abandon()
 		return hold.Lease{}, err

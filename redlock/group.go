@@ -9,10 +9,10 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/signalbox-go/signalbox/internal/acquire/local"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/waitroom"
 )
 
 // kind is the name by which sessions know these locks.
@@ -22,7 +22,7 @@ const kind = "redlock"
 // the keeping of leases. The closing of any of its sessions is the end of it.
 type sessionGroup struct {
 	scope  hold.Scope
-	queues *local.Table
+	queues *waitroom.Table
 	holds  holdTable
 
 	name    string             // the ids of the sessions, joined
@@ -80,7 +80,7 @@ func groupOf(members []*session.Session) *sessionGroup {
 
 func newGroup(name string, members []*session.Session) *sessionGroup {
 	g := &sessionGroup{
-		scope: hold.Scope{Kind: kind}, queues: local.NewTable(members[0].Timers), name: name, members: members, closing: make(chan struct{}),
+		scope: hold.Scope{Kind: kind}, queues: waitroom.NewTable(members[0].Timers), name: name, members: members, closing: make(chan struct{}),
 	}
 	g.ctx, g.cancel = errs.WithCancel(context.Background(), errs.ErrClosed)
 	g.keeper = hold.NewKeeper(quorumRunner{g}, members[0].Timers, members[0].Settings.Observer)

@@ -5,11 +5,11 @@ package redlock
 import (
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/acquire/local"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
+	"github.com/signalbox-go/signalbox/internal/waitroom"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -21,7 +21,7 @@ type quorumHold struct {
 	hold.Hold
 
 	lock   *Lock
-	queue  *local.Queue
+	queue  *waitroom.Room
 	ballot *ballot
 }
 

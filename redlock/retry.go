@@ -11,11 +11,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/acquire/local"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/notify"
 	"github.com/signalbox-go/signalbox/internal/timers"
+	"github.com/signalbox-go/signalbox/internal/waitroom"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -33,7 +33,7 @@ const (
 )
 
 // retryTicket is one call of Lock, which votes until a vote is won, and what it knows between its votes. It is a
-// local.TicketSource and its own local.Ticket: no other goroutine uses either, except for Admit and Ended.
+// waitroom.TicketSource and its own waitroom.Ticket: no other goroutine uses either, except for Admit and Ended.
 type retryTicket struct {
 	lock      *Lock
 	waits     []*notify.Wait // by member; nil until the first wait
@@ -48,16 +48,16 @@ type retryTicket struct {
 	token     wire.Stamp
 }
 
-// Admit implements local.TicketSource.
+// Admit implements waitroom.TicketSource.
 func (t *retryTicket) Admit(int) error { return t.lock.ready() }
 
-// NewTicket implements local.TicketSource.
-func (t *retryTicket) NewTicket(any) (local.Ticket, error) { return t, nil }
+// NewTicket implements waitroom.TicketSource.
+func (t *retryTicket) NewTicket(any) (waitroom.Ticket, error) { return t, nil }
 
-// MayShare implements local.TicketSource: holds are not shared.
+// MayShare implements waitroom.TicketSource: holds are not shared.
 func (*retryTicket) MayShare(context.Context, hold.Lease) bool { return false }
 
-// Join implements local.Ticket: one vote.
+// Join implements waitroom.Ticket: one vote.
 func (t *retryTicket) Join(ctx context.Context) (granted bool, err error) {
 	if err := t.lock.ready(); err != nil {
 		return false, err
@@ -75,7 +75,7 @@ func (t *retryTicket) Join(ctx context.Context) (granted bool, err error) {
 	return false, t.ballotLost(ctx, b, err)
 }
 
-// Wait implements local.Ticket: it votes whenever that may be worth it.
+// Wait implements waitroom.Ticket: it votes whenever that may be worth it.
 func (t *retryTicket) Wait(ctx context.Context) error {
 	t.waited = true
 	for {
@@ -89,7 +89,7 @@ func (t *retryTicket) Wait(ctx context.Context) error {
 }
 
 // makeHold ends the ticket, whose wait ended with err, and makes the hold of the vote that was won, or returns why none was.
-func (t *retryTicket) makeHold(q *local.Queue, err error) (hold.Lease, error) {
+func (t *retryTicket) makeHold(q *waitroom.Room, err error) (hold.Lease, error) {
 	defer t.close()
 	if t.wonBallot == nil {
 		return hold.Lease{}, err
@@ -101,7 +101,7 @@ func (t *retryTicket) makeHold(q *local.Queue, err error) (hold.Lease, error) {
 	return lease, err
 }
 
-// Leave implements local.Ticket.
+// Leave implements waitroom.Ticket.
 func (t *retryTicket) Leave() {
 	t.close()
 	if t.wonBallot != nil {
@@ -109,7 +109,7 @@ func (t *retryTicket) Leave() {
 	}
 }
 
-// Ended implements local.Ticket.
+// Ended implements waitroom.Ticket.
 func (t *retryTicket) Ended(ctx context.Context) error {
 	if t.isHeld.Load() {
 		return errs.WhileHeld(errs.Ended(ctx))

@@ -6,10 +6,10 @@ import (
 	"context"
 
 	"github.com/signalbox-go/signalbox/internal/acquire"
-	"github.com/signalbox-go/signalbox/internal/acquire/local"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/waitroom"
 )
 
 // acquirerCall is Acquire or TryAcquire.
@@ -81,10 +81,10 @@ func (l *Lock) enterToRead(ctx context.Context) (lease hold.Lease, carried bool,
 
 // shareKey returns the terms by which readers share a hold. It is zero if the time of each reader counts from its own beginning, or
 // if each waits for replicas.
-func shareKey(s *session.Resolved) local.ShareKey {
+func shareKey(s *session.Resolved) waitroom.ShareKey {
 	terms := s.Terms
 	if terms.Fixed || terms.MaxHold > 0 || s.Replicas.Count > 0 {
-		return local.ShareKey{}
+		return waitroom.ShareKey{}
 	}
-	return local.ShareKey{Policy: local.Shared, Concurrent: true, Lease: terms.Lease, FirstLease: terms.First()}
+	return waitroom.ShareKey{Policy: waitroom.Shared, Concurrent: true, Lease: terms.Lease, FirstLease: terms.First()}
 }

@@ -7,11 +7,11 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/acquire"
-	"github.com/signalbox-go/signalbox/internal/acquire/local"
-	"github.com/signalbox-go/signalbox/internal/acquire/queue"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/queue"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/waitroom"
 )
 
 // Lock is one name, as one session sees it. It holds nothing itself: what is held is the
@@ -52,11 +52,11 @@ func (r *rwRegistry) newShared(table *layout.RWLock, s *session.Resolved) *share
 		writer: r.NewShared(&r.writers, &queue.Request{
 			Life: life, FloorTTL: s.Floor, Args: []string{"w"},
 			// A writer requests the lock also while its session writes: the lock may be taken by force, or the writer downgraded.
-			ShareKey: acquire.ShareKeyFor(&table.Kind, local.ShareKey{}, local.ShareKey{Policy: local.Own}),
+			ShareKey: acquire.ShareKeyFor(&table.Kind, waitroom.ShareKey{}, waitroom.ShareKey{Policy: waitroom.Own}),
 		}, s.Terms.Lease),
 		reader: r.NewShared(&r.readers, &queue.Request{
 			Life: life, FloorTTL: s.Floor, Args: []string{"r"}, Concurrent: true,
-			ShareKey: acquire.ShareKeyFor(&table.Kind, shareKey(s), local.ShareKey{Policy: local.Own, Concurrent: true}),
+			ShareKey: acquire.ShareKeyFor(&table.Kind, shareKey(s), waitroom.ShareKey{Policy: waitroom.Own, Concurrent: true}),
 		}, s.Terms.Lease),
 	}
 }

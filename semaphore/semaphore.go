@@ -12,12 +12,12 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/acquire"
-	"github.com/signalbox-go/signalbox/internal/acquire/local"
-	"github.com/signalbox-go/signalbox/internal/acquire/queue"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/queue"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/waitroom"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -245,19 +245,19 @@ func (s *Semaphore) newRequest(n int) *queue.Request {
 	}
 	return &queue.Request{
 		Life: s.single.Terms.First(), FloorTTL: s.single.Floor, Mode: weight, Concurrent: true,
-		ShareKey: acquire.ShareKeyFor(&s.table.Kind, s.shareKey(n), local.ShareKey{Policy: local.Own, Concurrent: true}),
+		ShareKey: acquire.ShareKeyFor(&s.table.Kind, s.shareKey(n), waitroom.ShareKey{Policy: waitroom.Own, Concurrent: true}),
 		Args:     append([]string{capacity, exact}, s.table.Args...),
 	}
 }
 
 // shareKey returns the terms by which requests for n permits share a ticket. It is zero if the time of the permits counts from the
 // grant, because such permits are not handed over.
-func (s *Semaphore) shareKey(n int) local.ShareKey {
+func (s *Semaphore) shareKey(n int) waitroom.ShareKey {
 	terms := s.single.Terms
 	if terms.Fixed || terms.MaxHold > 0 {
-		return local.ShareKey{}
+		return waitroom.ShareKey{}
 	}
-	key := local.ShareKey{Concurrent: true, Lease: terms.Lease, FirstLease: terms.First(), Replicas: s.single.Replicas.Small()}
+	key := waitroom.ShareKey{Concurrent: true, Lease: terms.Lease, FirstLease: terms.First(), Replicas: s.single.Replicas.Small()}
 	key.Permits = int32(n) //nolint:gosec // at most MaxPermits
 	if s.single.Exact {
 		// If the server has another capacity, only an exact semaphore is refused.

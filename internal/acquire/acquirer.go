@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/acquire/local"
-	"github.com/signalbox-go/signalbox/internal/acquire/queue"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/queue"
 	"github.com/signalbox-go/signalbox/internal/timers"
+	"github.com/signalbox-go/signalbox/internal/waitroom"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -66,7 +66,7 @@ func (a *Acquirer) acquireOnce(ctx context.Context) (hold.Lease, error) {
 	defer a.Base.Session.End()
 	q, unused := a.useLocalQueue()
 	defer q.Done(a.Names.Holder)
-	call := local.Acquisition{Queue: q, Key: a.Request.ShareKey, Source: a, Concurrent: a.Request.Concurrent, Memory: unused}
+	call := waitroom.Acquisition{Queue: q, Key: a.Request.ShareKey, Source: a, Concurrent: a.Request.Concurrent, Memory: unused}
 	defer call.End()
 	for {
 		t, lease, err := call.Await(ctx)
@@ -88,22 +88,22 @@ type lockMemory struct {
 	queue.QueuedTicket
 
 	held   heldLock
-	local  local.Queue
+	local  waitroom.Room
 	server queue.Queue
 }
 
 // useLocalQueue returns the queue of the lock in this process, and counts the caller as its user. If the session had none, the
 // queue is part of unused, of which the caller may use the rest; otherwise unused is nil.
-func (a *Acquirer) useLocalQueue() (q *local.Queue, unused *lockMemory) {
-	q = a.Manager.LocalQueues.UseOrMake(a.Names.Holder, func() *local.Queue {
+func (a *Acquirer) useLocalQueue() (q *waitroom.Room, unused *lockMemory) {
+	q = a.Manager.LocalQueues.UseOrMake(a.Names.Holder, func() *waitroom.Room {
 		unused = new(lockMemory)
 		return &unused.local
 	})
 	return q, unused
 }
 
-// NewTicket implements local.TicketSource. memory is of type *lockMemory.
-func (a *Acquirer) NewTicket(memory any) (local.Ticket, error) {
+// NewTicket implements waitroom.TicketSource. memory is of type *lockMemory.
+func (a *Acquirer) NewTicket(memory any) (waitroom.Ticket, error) {
 	queues := a.Manager.Queues
 	if queues == nil {
 		return a.Manager.Retries.NewTicket(&a.Names, a.Request)
@@ -117,7 +117,7 @@ func (a *Acquirer) NewTicket(memory any) (local.Ticket, error) {
 
 // beginGranted leaves the queue with what ticket t was granted, even if the grant came in the instant in which waiting failed
 // with err. It returns the first lease, or why it has no lease.
-func (a *Acquirer) beginGranted(ctx context.Context, q *local.Queue, t local.Ticket, err error) (hold.Lease, error) {
+func (a *Acquirer) beginGranted(ctx context.Context, q *waitroom.Room, t waitroom.Ticket, err error) (hold.Lease, error) {
 	h, since := t.(queue.Ticket).Granted() //nolint:errcheck,forcetypeassert // NewTicket makes no other tickets
 	if h == nil {
 		return hold.Lease{}, err
@@ -132,7 +132,7 @@ func (a *Acquirer) beginGranted(ctx context.Context, q *local.Queue, t local.Tic
 	return a.beginHold(ctx, q, new(heldLock), h, waited)
 }
 
-// Admit implements local.TicketSource.
+// Admit implements waitroom.TicketSource.
 func (a *Acquirer) Admit(waiters int) error {
 	if most := a.Base.MaxWaiters; most > 0 && waiters >= most {
 		return fmt.Errorf("%w: %d: WithMaxWaiters allows %d", errs.ErrBusy, waiters, most)
@@ -183,14 +183,14 @@ func (a *Acquirer) tryServer(ctx context.Context, unused *lockMemory) (h queue.H
 }
 
 // endLocalTry counts a caller out that began to try.
-func (a *Acquirer) endLocalTry(q *local.Queue) {
+func (a *Acquirer) endLocalTry(q *waitroom.Room) {
 	q.EndTry(a.Request.ShareKey)
 	q.Done(a.Names.Holder)
 }
 
 // beginHold makes, in memory, the hold that was granted to a ticket that had waited for so long. It releases the hold instead if too
 // few replicas have it, or if the session closed meanwhile.
-func (a *Acquirer) beginHold(ctx context.Context, q *local.Queue, memory *heldLock, h queue.Hold, waited time.Duration) (hold.Lease, error) {
+func (a *Acquirer) beginHold(ctx context.Context, q *waitroom.Room, memory *heldLock, h queue.Hold, waited time.Duration) (hold.Lease, error) {
 	err := a.replicate(ctx, h)
 	if err != nil {
 		// Waited for, so that nothing is left when the caller gets the error, and it can try again at once.
@@ -208,7 +208,7 @@ func (a *Acquirer) beginHold(ctx context.Context, q *local.Queue, memory *heldLo
 
 // startHold makes h, which is zero, the hold that was granted to a ticket that had waited for so long. The caller uses q. The hold ends
 // by until at the latest, unless until is the zero Instant.
-func (a *Acquirer) startHold(h *heldLock, q *local.Queue, serverHold queue.Hold, until timers.Instant, waited time.Duration) hold.Lease {
+func (a *Acquirer) startHold(h *heldLock, q *waitroom.Room, serverHold queue.Hold, until timers.Instant, waited time.Duration) hold.Lease {
 	h.acquirer, h.serverHold = a, serverHold
 	grant := serverHold.Grant()
 	if a.sharesTickets() {
@@ -283,10 +283,10 @@ func (a *Acquirer) renewalConfig(grant queue.Grant, until timers.Instant) (confi
 // ShareKeyFor returns the share key of the goroutines that wait for a lock of that kind. key says what becomes of the
 // holds: they are handed over, shared, or neither if key is zero. Without a queue at the server one goroutine tries at
 // a time, with the share key own, unless each has a channel of its own.
-func ShareKeyFor(kind *layout.Kind, key, own local.ShareKey) local.ShareKey {
-	retry, none := kind.Retry, local.ShareKey{}
+func ShareKeyFor(kind *layout.Kind, key, own waitroom.ShareKey) waitroom.ShareKey {
+	retry, none := kind.Retry, waitroom.ShareKey{}
 	switch {
-	case retry == nil, key.Policy == local.Shared, retry.HandsOver && key != none:
+	case retry == nil, key.Policy == waitroom.Shared, retry.HandsOver && key != none:
 		return key
 	case retry.ChannelPerWaiter:
 		return none
@@ -295,11 +295,11 @@ func ShareKeyFor(kind *layout.Kind, key, own local.ShareKey) local.ShareKey {
 }
 
 // sharesTickets reports whether goroutines of the process that wait for the lock share a ticket: one at a time asks the server.
-func (a *Acquirer) sharesTickets() bool { return a.Request.ShareKey != local.ShareKey{} }
+func (a *Acquirer) sharesTickets() bool { return a.Request.ShareKey != waitroom.ShareKey{} }
 
 // joinShared returns a lease of the hold that the session shares, if there is one that may be shared further.
 func (a *Acquirer) joinShared(ctx context.Context) (hold.Lease, bool) {
-	if a.Request.ShareKey.Policy != local.Shared {
+	if a.Request.ShareKey.Policy != waitroom.Shared {
 		return hold.Lease{}, false
 	}
 	q := a.Manager.LocalQueues.Use(a.Names.Holder)
@@ -307,7 +307,7 @@ func (a *Acquirer) joinShared(ctx context.Context) (hold.Lease, bool) {
 	return q.JoinShared(ctx, a.Request.ShareKey, a)
 }
 
-// MayShare implements local.TicketSource.
+// MayShare implements waitroom.TicketSource.
 func (a *Acquirer) MayShare(ctx context.Context, lease hold.Lease) bool {
 	reply, err := a.Base.Session.Runner.Run(ctx, wire.Call{Script: a.Manager.Share, Keys: a.Manager.KeysOf(a.Names).All, Args: []string{lease.ID()}})
 	return err == nil && reply.Code() == wire.Done

@@ -8,12 +8,12 @@ import (
 	"math"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/acquire/local"
-	"github.com/signalbox-go/signalbox/internal/acquire/queue"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/queue"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
+	"github.com/signalbox-go/signalbox/internal/waitroom"
 )
 
 // BatchKey implements session.ManyReleaser. It returns the zero BatchKey if holds of the kind are released one by one.
@@ -32,7 +32,7 @@ func (h *heldLock) BatchKey() session.BatchKey { return h.acquirer.BatchKey() }
 // The error is that of the call.
 func acquireBatch(ctx context.Context, batch []*Acquirer) (leases []hold.Lease, err error) {
 	requests := make([]queue.LockRequest, 0, len(batch))
-	localQueues := make([]*local.Queue, 0, len(batch))
+	localQueues := make([]*waitroom.Room, 0, len(batch))
 	for _, a := range batch {
 		localQueue := a.Manager.LocalQueues.Use(a.Names.Holder)
 		if !localQueue.TryJoint(ctx, a.Request.ShareKey) {
@@ -86,15 +86,15 @@ func (h *heldLock) ReleaseMany(now timers.Instant, others []session.ManyReleaser
 			lock = others[i-1].(*heldLock) //nolint:errcheck,forcetypeassert // all holds of one batch have one type
 		}
 		r := &manyRelease{lock: lock, result: &results[i]}
-		result := local.NoWaiter
+		result := waitroom.NoWaiter
 		if lock.localQueue != nil {
 			result = lock.localQueue.HandOver(now, lock.acquirer.Request.ShareKey, lock)
 		}
 		switch result {
-		case local.HandedOver, local.Kept: // a hold of several locks is not kept
-		case local.Refused:
+		case waitroom.HandedOver, waitroom.Kept: // a hold of several locks is not kept
+		case waitroom.Refused:
 			turnsOver = append(turnsOver, r)
-		case local.NoWaiter:
+		case waitroom.NoWaiter:
 			if results[i] = lock.Term.Stop(now); results[i] == nil {
 				releases = append(releases, r)
 			}

@@ -25,7 +25,7 @@
 //	reentrant.Lock.Lock               the public call, whose errors it explains
 //	Exclusive.Acquire                 options of the call; re-entry, if the context has a lease
 //	Acquirer.Acquire, acquireOnce     counts the call, and takes a seat in the queue of this process
-//	local.Acquisition.Await           no other goroutine asks for the lock, so this one asks the server
+//	waitroom.Acquisition.Await           no other goroutine asks for the lock, so this one asks the server
 //	queue: Ticket.Join, sendEnter     an attempt with a fresh id; the arguments of lock/enter
 //	wire.Runner.Run                   sends the script, and says what became of the call
 //	                                  the reply: handleEnterReply makes a Grant of its stamp

@@ -9,12 +9,12 @@ import (
 	"strconv"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/internal/acquire/local"
-	"github.com/signalbox-go/signalbox/internal/acquire/queue"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/queue"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/waitroom"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -102,12 +102,12 @@ func (e *Exclusive) newRequest(mode Mode, s *session.Resolved) *queue.Request {
 		w.Mode = string(mode)
 	}
 	if mode == Turns && !s.Terms.Fixed && s.Terms.MaxHold == 0 {
-		w.ShareKey = local.ShareKey{MaxHolds: 1, Lease: s.Terms.Lease, FirstLease: s.Terms.First(), Replicas: s.Replicas.Small()}
+		w.ShareKey = waitroom.ShareKey{MaxHolds: 1, Lease: s.Terms.Lease, FirstLease: s.Terms.First(), Replicas: s.Replicas.Small()}
 		if table.Queue != nil && table.Queue.Keep != nil && s.KeepWarm > 0 && !e.Session.Settings.Polling {
 			w.Mode, w.KeepFor = string(Kept), s.KeepWarm
 		}
 	}
-	w.ShareKey = ShareKeyFor(&table.Kind, w.ShareKey, local.ShareKey{Policy: local.Own, MaxHolds: 1})
+	w.ShareKey = ShareKeyFor(&table.Kind, w.ShareKey, waitroom.ShareKey{Policy: waitroom.Own, MaxHolds: 1})
 	if w.KeepFor > 0 {
 		joint := *w
 		joint.Mode, joint.KeepFor = string(Turns), 0 // its first waiter need not recall it
@@ -248,7 +248,7 @@ func (e *Exclusive) goroutines(ticket string) int {
 		return 0
 	}
 	key := manager.Queues.ShareKeyOf(ticket)
-	if key == (local.ShareKey{}) {
+	if key == (waitroom.ShareKey{}) {
 		return 0
 	}
 	queues := manager.LocalQueues

@@ -6,12 +6,12 @@ import (
 	"context"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/acquire/local"
-	"github.com/signalbox-go/signalbox/internal/acquire/queue"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/queue"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
+	"github.com/signalbox-go/signalbox/internal/waitroom"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -25,7 +25,7 @@ type heldLock struct {
 	acquirer   *Acquirer
 	serverHold queue.Hold
 
-	localQueue *local.Queue // the queue of the goroutines of the process; nil if they have tickets of their own
+	localQueue *waitroom.Room // the queue of the goroutines of the process; nil if they have tickets of their own
 	// turnEnds is when the hold is handed over no more, on the monotonic clock. Only the goroutine that begins or releases
 	// the hold writes it; these goroutines follow each other, ordered by the lock of the queue.
 	turnEnds time.Duration
@@ -40,9 +40,9 @@ func (h *heldLock) ID() string { return h.acquirer.Manager.RenewalName(h.serverH
 // OnRelease implements hold.Owner: the last lease was unlocked.
 func (h *heldLock) OnRelease(now timers.Instant) error {
 	switch h.handOver(now) {
-	case local.HandedOver, local.Kept:
+	case waitroom.HandedOver, waitroom.Kept:
 		return nil
-	case local.Refused:
+	case waitroom.Refused:
 		return h.endTurn(now)
 	default:
 		return h.release(now)

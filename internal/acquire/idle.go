@@ -6,37 +6,37 @@ import (
 	"context"
 	"slices"
 
-	"github.com/signalbox-go/signalbox/internal/acquire/local"
-	"github.com/signalbox-go/signalbox/internal/acquire/queue"
+	"github.com/signalbox-go/signalbox/internal/queue"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
+	"github.com/signalbox-go/signalbox/internal/waitroom"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 // handOver hands the hold over to the first waiter of the process, or lets the queue of the process keep it, if it may be kept.
-func (h *heldLock) handOver(now timers.Instant) local.HandOverResult {
+func (h *heldLock) handOver(now timers.Instant) waitroom.HandOverResult {
 	request := h.acquirer.Request
 	switch {
 	case h.localQueue == nil:
-		return local.NoWaiter
+		return waitroom.NoWaiter
 	case request.KeepFor > 0:
 		return h.localQueue.HandOverOrKeep(now, request.ShareKey, h, request.KeepFor)
 	}
 	return h.localQueue.HandOver(now, request.ShareKey, h)
 }
 
-// MayKeep implements local.KeptHold. The term rests last: that is so only of a hold that is kept.
+// MayKeep implements waitroom.KeptHold. The term rests last: that is so only of a hold that is kept.
 func (h *heldLock) MayKeep() bool {
 	attempt, isQueued := h.serverHold.(*queue.Attempt)
 	return isQueued && h.acquirer.Base.Session.Ready() == nil && attempt.MayKeep() &&
 		h.acquirer.Manager.recalls.mayKeep(h.acquirer.Names.Holder) && h.Term.Rest()
 }
 
-// Use implements local.KeptHold. The turn of the hold counts from the server's last reply: an idle hold is believed for as long
+// Use implements waitroom.KeptHold. The turn of the hold counts from the server's last reply: an idle hold is believed for as long
 // after that as any other hold is handed over.
 func (h *heldLock) Use() { h.Term.Use() }
 
-// Confirm implements local.KeptHold. It is a renewal.
+// Confirm implements waitroom.KeptHold. It is a renewal.
 func (h *heldLock) Confirm(ctx context.Context) bool {
 	attempt, isQueued := h.serverHold.(*queue.Attempt)
 	if !isQueued || !h.HasTokens() {
@@ -66,7 +66,7 @@ func (h *heldLock) Confirm(ctx context.Context) bool {
 	return true // a mark was a recall, which the caller finds
 }
 
-// End implements local.KeptHold. The error is reported to no caller: no lease is left.
+// End implements waitroom.KeptHold. The error is reported to no caller: no lease is left.
 func (h *heldLock) End() { _ = h.release(timers.Now()) }
 
 // OnRecall implements session.RecalledHold: another session wants the lock. The session counts the hold until it is released.

@@ -13,9 +13,9 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/acquire"
-	"github.com/signalbox-go/signalbox/internal/acquire/queue"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/queue"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -57,7 +57,7 @@ func (p *proxiedServer) newUser(options ...signalbox.LockOption) *user {
 	u := &user{server: p, session: signalbox.NewSession(client, signalbox.WithCloseGrace(patience)), options: options}
 	s := (*session.Handle)(u.session).Session()
 	manager := acquire.NewManager(s, layout.Native(), &layout.Native().Semaphore.Kind, nil)
-	session.RegistryOf(s, "semaphore", func() *queue.Registry { return manager.Queues })
+	session.RegistryOf(s, "semaphore", func() *queue.Queues { return manager.Queues })
 	u.manager = &manager
 	p.Cleanup(func() {
 		ended, cancel := context.WithCancel(context.Background())

@@ -5,13 +5,13 @@ package acquire
 import (
 	"fmt"
 
-	"github.com/signalbox-go/signalbox/internal/acquire/local"
-	"github.com/signalbox-go/signalbox/internal/acquire/queue"
 	"github.com/signalbox-go/signalbox/internal/acquire/retry"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/queue"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/waitroom"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -24,7 +24,7 @@ type Manager struct {
 	session *session.Session
 	kind    *layout.Kind
 
-	Queues  *queue.Registry
+	Queues  *queue.Queues
 	Retries *retry.LockRegistry
 	// Renew lengthens the life of holds.
 	Renew *scripts.Script
@@ -33,7 +33,7 @@ type Manager struct {
 	// RenewalName returns what renewals call the hold of an attempt.
 	RenewalName func(h queue.Hold) string
 	// LocalQueues has the queues in which goroutines of the process wait, and counts the users of each.
-	LocalQueues *local.Table
+	LocalQueues *waitroom.Table
 	// Turns says for how long holds are handed over inside the process, if the kind hands them over.
 	Turns   *TurnPolicy
 	recalls *recalls // the locks that another session wanted in vain because this one kept them
@@ -50,7 +50,7 @@ func NewManager(s *session.Session, l *layout.Layout, kind *layout.Kind, refusal
 	if refusal == nil {
 		refusal = unknownReply
 	}
-	m := Manager{session: s, kind: kind, Renew: kind.Renew, RenewalName: queue.Hold.Name, LocalQueues: local.NewTable(s.Timers), Turns: new(TurnPolicy), recalls: new(recalls)}
+	m := Manager{session: s, kind: kind, Renew: kind.Renew, RenewalName: queue.Hold.Name, LocalQueues: waitroom.NewTable(s.Timers), Turns: new(TurnPolicy), recalls: new(recalls)}
 	if named := kind.RenewalName; named != nil {
 		m.RenewalName = func(h queue.Hold) string { return named(h.Grant().Stamp.Text(), h.Name()) }
 	}

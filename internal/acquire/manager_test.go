@@ -10,10 +10,10 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/acquire"
-	"github.com/signalbox-go/signalbox/internal/acquire/local"
-	"github.com/signalbox-go/signalbox/internal/acquire/queue"
 	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/queue"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/waitroom"
 	"github.com/signalbox-go/signalbox/redisson"
 )
 
@@ -36,7 +36,7 @@ func TestHoldThatBeginsAfterARecheckAsksTheServer(t *testing.T) {
 		request queue.Request
 	}{
 		"Native":   {signalbox.Native(), queue.Request{Life: time.Hour, FloorTTL: "60000", Mode: "f"}},
-		"Redisson": {redisson.Layout(), queue.Request{Life: time.Hour, ShareKey: local.ShareKey{Policy: local.Own, MaxHolds: 1}}},
+		"Redisson": {redisson.Layout(), queue.Request{Life: time.Hour, ShareKey: waitroom.ShareKey{Policy: waitroom.Own, MaxHolds: 1}}},
 	} {
 		options, inBoth := []signalbox.LockOption{signalbox.WithLayout(l.Layout)}, func(*layout.Layout) bool { return true }
 		b := acquire.MakeIn(s, of, session.Reentrant, options, inBoth)

@@ -6,11 +6,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/acquire/local"
-	"github.com/signalbox-go/signalbox/internal/acquire/queue"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/queue"
 	"github.com/signalbox-go/signalbox/internal/timers"
+	"github.com/signalbox-go/signalbox/internal/waitroom"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -80,7 +80,7 @@ func (p *TurnPolicy) recordHandOff(d time.Duration) {
 	p.handOffCost.Store(max(last+(int64(d)-last)/8, 1)) // of two at once one may not count
 }
 
-// NextLease implements local.UnlockedHold. The turn is over, too, if the host was suspended since the server's last reply, from which
+// NextLease implements waitroom.UnlockedHold. The turn is over, too, if the host was suspended since the server's last reply, from which
 // the deadline counts: then the monotonic clock does not tell how long ago that was.
 func (h *heldLock) NextLease(now timers.Instant) (hold.Lease, bool) {
 	slept := now.Lead() - h.Term.Deadline().Lead()
@@ -151,7 +151,7 @@ func (h *heldLock) yield(sent timers.Instant, attempt *queue.Attempt) error {
 	if grant := h.serverHold.Grant(); h.Term.Extended(grant.Life, grant.Sent) {
 		h.Refill(grant.Tokens())
 		h.turnEnds = grant.Read + h.acquirer.Manager.Turns.length(0)
-		if h.localQueue.HandOver(now, a.Request.ShareKey, h) == local.HandedOver {
+		if h.localQueue.HandOver(now, a.Request.ShareKey, h) == waitroom.HandedOver {
 			return nil
 		}
 	}

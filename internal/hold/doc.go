@@ -23,6 +23,6 @@
 //
 // # Locking
 //
-// Order: the lock of the queue in the process (internal/acquire/local), the hold's, the term's. Neither owners nor
+// Order: the lock of the queue in the process (internal/waitroom), the hold's, the term's. Neither owners nor
 // contexts are called under the hold's lock.
 package hold

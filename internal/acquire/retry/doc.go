@@ -8,7 +8,7 @@
 //
 // A waiter tries (layout.Retry.Acquire). If the lock is held, it waits for a message on the lock's
 // channel or for a poll (package notify), and tries again. There is no queue: a session that tries at the
-// right instant has the lock. Package local decides which goroutine of a session tries: one at a time,
+// right instant has the lock. Package waitroom decides which goroutine of a session tries: one at a time,
 // unless each goroutine has a channel of its own.
 //
 // # Guarantees

@@ -10,15 +10,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/internal/acquire/local"
-	"github.com/signalbox-go/signalbox/internal/acquire/queue"
 	"github.com/signalbox-go/signalbox/internal/acquire/retry"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/queue"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/internal/waitroom"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -35,8 +35,8 @@ const (
 
 // The requests of the tests, whose lock is the read-write lock of Redisson.
 var (
-	writes = &queue.Request{Life: lease, Args: []string{"w"}, ShareKey: local.ShareKey{Policy: local.Own}}
-	reads  = &queue.Request{Life: lease, Args: []string{"r"}, ShareKey: local.ShareKey{Policy: local.Own, Concurrent: true}, Concurrent: true}
+	writes = &queue.Request{Life: lease, Args: []string{"w"}, ShareKey: waitroom.ShareKey{Policy: waitroom.Own}}
+	reads  = &queue.Request{Life: lease, Args: []string{"r"}, ShareKey: waitroom.ShareKey{Policy: waitroom.Own, Concurrent: true}, Concurrent: true}
 )
 
 // fixture is a server, and a proxy before it for sessions that are to meet faults.
@@ -63,8 +63,8 @@ type user struct {
 	fixture *fixture
 	session *session.Session
 	keys    *names.Set
-	table   *local.Table
-	local   *local.Queue // where the goroutines of the session wait
+	table   *waitroom.Table
+	local   *waitroom.Room // where the goroutines of the session wait
 }
 
 // join returns a session at the server or behind the proxy. The test closes it at its end.
@@ -100,7 +100,7 @@ func (f *fixture) joinAs(at redistest.Dialer, kind *layout.Retry, set ...func(*s
 		return retry.New(u.session, retry.Config{Retry: kind, Keys: keysOf, Layout: shared()})
 	})
 	u.keys = &names.Set{Holder: "a"}
-	u.table = local.NewTable(u.session.Timers)
+	u.table = waitroom.NewTable(u.session.Timers)
 	u.local = u.table.Use("a")
 	f.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -121,30 +121,30 @@ type outcome struct {
 	err     error
 }
 
-// waiter is a goroutine that waits. It is a local.TicketSource.
+// waiter is a goroutine that waits. It is a waitroom.TicketSource.
 type waiter struct {
 	user    *user
 	request *queue.Request
 	arrived chan struct{} // closed when it is in the queue of the session, or tries
 }
 
-// Admit implements local.TicketSource.
+// Admit implements waitroom.TicketSource.
 func (w *waiter) Admit(int) error {
 	close(w.arrived)
 	return w.user.session.Ready()
 }
 
-// NewTicket implements local.TicketSource.
-func (w *waiter) NewTicket(any) (local.Ticket, error) {
+// NewTicket implements waitroom.TicketSource.
+func (w *waiter) NewTicket(any) (waitroom.Ticket, error) {
 	return w.user.NewTicket(w.user.keys, w.request)
 }
 
-// MayShare implements local.TicketSource.
+// MayShare implements waitroom.TicketSource.
 func (*waiter) MayShare(context.Context, hold.Lease) bool { return false }
 
 // acquire returns what was granted, or why nothing was.
 func (w *waiter) acquire(ctx context.Context) (queue.Hold, error) {
-	call := local.Acquisition{Queue: w.user.local, Key: w.request.ShareKey, Source: w}
+	call := waitroom.Acquisition{Queue: w.user.local, Key: w.request.ShareKey, Source: w}
 	defer call.End()
 	t, _, err := call.Await(ctx)
 	if t == nil {
@@ -165,7 +165,7 @@ type holder struct {
 	queue.Hold
 
 	user *user
-	key  local.ShareKey
+	key  waitroom.ShareKey
 }
 
 // Release implements queue.Hold.

@@ -11,18 +11,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/internal/acquire/local"
-	"github.com/signalbox-go/signalbox/internal/acquire/queue"
 	"github.com/signalbox-go/signalbox/internal/acquire/retry"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/queue"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/internal/waitroom"
 	"github.com/signalbox-go/signalbox/redisson"
 )
 
 // exclusive is a request for the reentrant lock of Redisson.
-var exclusive = &queue.Request{Life: lease, ShareKey: local.ShareKey{Policy: local.Own, MaxHolds: 1}}
+var exclusive = &queue.Request{Life: lease, ShareKey: waitroom.ShareKey{Policy: waitroom.Own, MaxHolds: 1}}
 
 // P7: while a session has the lock its waiters send nothing and need no channel, and get it in their order.
 func TestWaitersOfTheHoldersSessionSendNothing(t *testing.T) {

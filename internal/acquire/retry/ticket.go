@@ -6,10 +6,10 @@ import (
 	"context"
 	"errors"
 
-	"github.com/signalbox-go/signalbox/internal/acquire/queue"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/notify"
+	"github.com/signalbox-go/signalbox/internal/queue"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -99,7 +99,7 @@ func (t *retriedTicket) join(ctx context.Context) (isGranted bool, err error) {
 	return t.try(ctx)
 }
 
-// Wait implements local.Ticket.
+// Wait implements waitroom.Ticket.
 func (t *retriedTicket) Wait(ctx context.Context) error {
 	for {
 		select {
@@ -185,7 +185,7 @@ func (t *retriedTicket) target() notify.Target {
 	return target
 }
 
-// Ended implements local.Ticket.
+// Ended implements waitroom.Ticket.
 func (t *retriedTicket) Ended(ctx context.Context) error { return t.lastReply.Ended(ctx) }
 
 // Granted implements queue.Ticket.
@@ -198,7 +198,7 @@ func (t *retriedTicket) Granted() (h queue.Hold, waitedSince timers.Instant) {
 	return t.attempt, t.waitedSince
 }
 
-// Leave implements local.Ticket.
+// Leave implements waitroom.Ticket.
 func (t *retriedTicket) Leave() {
 	t.endWait()
 	t.attempt.Abandon()

@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/timers"
+	"github.com/signalbox-go/signalbox/internal/wire"
+)
+
+// Try acquires the lock with these keys if it is free and has no earlier waiter. It fails without a round trip while another
+// caller of this session has priority.
+func (r *Queues) Try(ctx context.Context, keys *names.Set, request *Request) (Hold, error) {
+	return r.TryIn(ctx, new(QueuedTicket), nil, keys, request)
+}
+
+// TryIn is Try with the memory of a ticket that was not made. If the session has no queue of the lock, it uses the memory of unused,
+// if that is not nil.
+func (r *Queues) TryIn(ctx context.Context, t *QueuedTicket, unused *Queue, keys *names.Set, request *Request) (Hold, error) {
+	if err := r.session.Begin(); err != nil {
+		return nil, err
+	}
+	q := r.useIn(unused, keys)
+	a, err := q.tryIn(t.firstCtx.Of(ctx), &t.first, request)
+	if err != nil {
+		q.Done()
+		return nil, err
+	}
+	t.freeContext()
+	return a, nil
+}
+
+// tryIn tries with an attempt in that memory. The second try, if the server's clock had to be learned again, has memory of its own:
+// the server may still have something of the first attempt.
+func (q *Queue) tryIn(ctx context.Context, memory *Attempt, request *Request) (*Attempt, error) {
+	if q.busy(request) {
+		return nil, errs.ErrHeld
+	}
+	a, err := q.tryOnce(ctx, memory, request)
+	if errors.Is(err, errLate) {
+		return q.tryOnce(ctx, new(Attempt), request)
+	}
+	return a, err
+}
+
+// Why an enter that had a reply gave neither the lock nor a ticket.
+var (
+	errLate = errors.New("the server took longer than the lease lasts") // it was executed after its not-after, with no effect
+	// errTooSlow says that the attempt has the lock, but the reply took longer than the hold lasts.
+	errTooSlow = fmt.Errorf("%w: its reply came after that", errLate)
+	// errSuperseded says that the attempt had the lock, and that the session has a newer hold.
+	errSuperseded = fmt.Errorf("%w: the session has a newer hold", errLate)
+)
+
+func (q *Queue) tryOnce(ctx context.Context, a *Attempt, request *Request) (*Attempt, error) {
+	if err := q.registry.session.Handshake(ctx, q.keys.Holder); err != nil {
+		return nil, err
+	}
+	a.beginTrying(q, request)
+	err := a.sendEnter(ctx)
+	switch {
+	case err == nil:
+		a.endWaiting()
+		return a, nil
+	case errors.Is(err, errTooSlow):
+		// Release the lock before another try, which would otherwise find it held.
+		if _, err = a.Release(ctx, 0, request.Life); err == nil {
+			err = errLate
+		}
+		return nil, err
+	case errors.Is(err, errSuperseded):
+		a.Abandon()
+		return nil, errs.ErrHeld
+	case !errors.Is(err, errLate) && !errors.Is(err, errs.ErrHeld) && wire.MayHaveRun(err):
+		a.Abandon()
+		return nil, err
+	}
+	a.end()
+	a.forget()
+	return nil, err
+}
+
+// errGranted says that a message granted an attempt before the reply to its enter.
+var errGranted = errors.New("it was granted by a message meanwhile")
+
+// errTicketLost says that an attempt lost its ticket: the server had no heartbeat of the session for too long, or lost data.
+// errTicketLostWhileHeld says that another hold has the lock meanwhile.
+var (
+	errTicketLost          = errors.New("it has no ticket any more")
+	errTicketLostWhileHeld = fmt.Errorf("%w, and the lock is held", errTicketLost)
+)
+
+func (a *Attempt) currentState() attemptState {
+	registry := a.q.registry
+	registry.mu.Lock()
+	defer registry.mu.Unlock()
+	return a.state
+}
+
+// maxArgs is the greatest number of arguments of an enter: ten, those of the request, and a last one. An enter of an exclusive lock
+// without the last of its arguments is short.
+const maxArgs, shortEnterArgs = 14, 4
+
+// sendEnter sends one enter. Afterwards the state of a is what the reply said, or a message meanwhile. The error is errs.ErrHeld
+// if a only tries, and another hold has the lock.
+func (a *Attempt) sendEnter(ctx context.Context) error {
+	sent, registry := timers.Now(), a.q.registry
+	runner := registry.session.Runner
+	if a.request.KeepFor > 0 {
+		registry.session.ListenForRecalls()
+	}
+	var keys [maxKeys]string // on the stack, as are the arguments
+	var args [maxArgs]string
+	registry.mu.Lock()
+	ctx, stop := a.withCancelOnGrantLocked(ctx)
+	call, hasHeartbeat := a.enterCallLocked(keys[:0], args[:0], sent)
+	registry.mu.Unlock()
+	defer stop()
+	reply, err := runner.Run(ctx, call)
+	if err == nil && len(call.Args) == shortEnterArgs && reply.Code() == wire.NeedsQueue {
+		registry.purse.pay(-missCost) // the two calls count as one enter, because the first did nothing
+		registry.mu.Lock()
+		call, hasHeartbeat = a.withWaitingLocked(call, sent)
+		registry.mu.Unlock()
+		reply, err = runner.Run(ctx, call)
+	}
+	if err != nil && wire.TryAgain(err) && registry.protocol.isExclusive() {
+		reply, err = a.enterWithHolderKey(ctx, call, err)
+	}
+	if err != nil {
+		a.handleEnterError(err)
+		return err
+	}
+	return a.handleEnterReply(reply, sent, hasHeartbeat)
+}
+
+// enterWithHolderKey repeats an enter that was refused because its slot is being moved, with the holder key alone. That can
+// acquire a free lock that has no queue. The two count as one enter, because the first did nothing.
+func (a *Attempt) enterWithHolderKey(ctx context.Context, call wire.Call, refusal error) (wire.Reply, error) {
+	reply, err := a.q.registry.session.Runner.Run(ctx, a.q.withHolderKeyAlone(call))
+	if err == nil && reply.Code() == wire.NeedsQueue {
+		a.q.registry.session.Clock.Observe(a.q.keys.Slot, reply.Stamp(1), timers.Now())
+		return reply, refusal
+	}
+	return reply, err
+}
+
+// withCancelOnGrantLocked returns a context for an enter, which ends if a message grants a meanwhile. The reply may be lost, and
+// the hold would expire before the loss is known. That is only needed if the session listens, because another caller waits.
+func (a *Attempt) withCancelOnGrantLocked(ctx context.Context) (context.Context, context.CancelFunc) {
+	if a.q.listener == nil {
+		return ctx, func() {}
+	}
+	ctx, cancel := errs.WithCancel(ctx, errGranted)
+	a.waitLocked().cancelEnter = cancel
+	return ctx, cancel
+}
+
+// enterCallLocked returns an enter, which is sent at sent, and whether a heartbeat is in it. The keys and arguments of the call are
+// appended to keys and args. The first enter of the only attempt here is short if the purse allows it: it has the holder key alone, and takes the
+// lock if that is free.
+func (a *Attempt) enterCallLocked(keys, args []string, sent timers.Instant) (call wire.Call, hasHeartbeat bool) {
+	q, texts, life := a.q, &a.q.registry.mu.enterTexts, a.request.Life
+	notAfter := texts.notAfter.of(a.prepareEnterLocked(sent), wire.Stamp.Text)
+	call = wire.Call{Script: q.registry.protocol.Enter, Keys: append(keys, q.keys.Holder)}
+	if !q.registry.protocol.isExclusive() {
+		call.Args = append(args, a.ticket(), texts.life.of(life, micros), notAfter)
+		return a.withWaitingLocked(call, sent)
+	}
+	call.Args = append(args, a.unmarked(), texts.life.of(life, wire.Milliseconds), notAfter, q.registry.session.Settings.Label)
+	if a.footprint.Sent == 1 && q.attempts == 1 && q.registry.purse.allows() {
+		return call, false
+	}
+	return a.withWaitingLocked(call, sent)
+}
+
+// withWaitingLocked returns an enter with all keys, and with what the server needs only if the lock is not free.
+func (a *Attempt) withWaitingLocked(call wire.Call, sent timers.Instant) (whole wire.Call, hasHeartbeat bool) {
+	q, s, texts := a.q, a.q.registry.session, &a.q.registry.mu.enterTexts
+	w := waitingArgs{
+		mayQueue: a.state != trying, heartbeatLife: q.registry.lifeLocked(),
+		floorTTL: a.request.FloorTTL, verb: s.PublishCommand(), channel: q.channel(),
+	}
+	if w.mayQueue && !q.hasRecentHeartbeatLocked(sent) {
+		w.number = q.registry.heartbeatLocked(sent).number
+	}
+	call.Keys = q.keys.AppendKeys(call.Keys[:0])
+	if q.registry.protocol.isExclusive() {
+		call.Args = append(call.Args, texts.waiting.of(w, waitingArgs.text))
+	} else {
+		call.Args = append(call.Args, flag(w.mayQueue), texts.heartbeatLife.of(w.heartbeatLife, micros), w.number, s.Settings.Label,
+			w.verb, w.channel, w.floorTTL)
+		call.Args = append(append(call.Args, a.request.Args...), flag(a.footprint.Sent > 1))
+	}
+	return call, w.number != ""
+}
+
+// prepareEnterLocked records that an enter is sent at sent, and returns its not-after.
+func (a *Attempt) prepareEnterLocked(sent timers.Instant) wire.Stamp {
+	notAfter := a.q.registry.session.NotAfter(a.q.keys.Slot, sent, session.MaxPatience)
+	notAfter -= notAfter % notAfterGrain
+	a.sendLocked(notAfter)
+	return notAfter
+}
+
+// handleEnterError handles the error of an enter.
+func (a *Attempt) handleEnterError(err error) {
+	a.q.registry.mu.Lock()
+	defer a.q.registry.mu.Unlock()
+	if a.state == granted && a.footprint.Sent == 1 {
+		// A message granted the ticket that this enter made: the enter was executed, and was sent once. So no copy of it can
+		// come later, and Close need not wait for one.
+		a.leftTicketLocked()
+		return
+	}
+	a.footprint.Unknown = a.footprint.Unknown || wire.Judge(err) == wire.Unknown
+	if wire.MayHaveRun(err) && !errors.Is(err, errs.ErrWrongKind) {
+		a.leftTicketLocked()
+	}
+}
+
+// handleEnterReply handles the reply to an enter.
+func (a *Attempt) handleEnterReply(reply wire.Reply, sent timers.Instant, hasHeartbeat bool) error { //nolint:revive // a fact about the enter, not a switch
+	registry, q, now := a.q.registry, a.q, timers.Now()
+	switch code := reply.Code(); {
+	case code == wire.Done && reply.Stamp(1) != 0 && reply.Stamp(2) != 0:
+		registry.session.Clock.Observe(q.keys.Slot, reply.Stamp(2), now)
+	case code == wire.NotDone && reply.Stamp(3) != 0:
+		registry.session.Clock.Observe(q.keys.Slot, reply.Stamp(3), now)
+	case code == wire.Late && reply.Stamp(1) != 0:
+		registry.session.Clock.Observe(q.keys.Slot, reply.Stamp(1), now)
+		return errLate
+	case code == wire.Foreign:
+		return session.WrongKind(reply.Text(1))
+	case code == wire.TooFew, code == wire.OtherCapacity:
+		return q.registry.protocol.Refusal(reply)
+	default:
+		a.handleEnterError(wire.ErrUnreadable)
+		return wire.ErrUnreadable
+	}
+	if reply.Code() == wire.NotDone && a.currentState() != trying {
+		q.listen()
+	}
+	registry.mu.Lock()
+	defer registry.mu.Unlock()
+	if hasHeartbeat && reply.Code() == wire.NotDone {
+		q.recordHeartbeatLocked(sent)
+	}
+	return a.joinedLocked(reply, sent, now)
+}
+
+// joinedLocked handles a reply to an enter or a requeue by which a has the lock, or a ticket.
+func (a *Attempt) joinedLocked(reply wire.Reply, sent, now timers.Instant) error {
+	q := a.q
+	q.clearPollErrLocked()
+	if a.wait != nil {
+		a.wait.cancelEnter = nil // it keeps a context
+	}
+	stamp, isDone, isRequesting := reply.Stamp(1), reply.Code() == wire.Done, a.state == entering || a.state == trying
+	isSuperseded, isLate := a.isSupersededLocked(stamp), timers.Deadline(sent, a.request.Life).Reached(now)
+	switch {
+	case !isDone && a.state == trying:
+		return errs.ErrHeld
+	case isDone && isRequesting && !isSuperseded && !isLate:
+		if reply.IsOnlyStamp() && q.registry.protocol.Free != nil {
+			a.footprint.Leave(session.UnmarkedHoldLeft)
+			a.foundNoMarkLocked(sent)
+		} else {
+			a.footprint.Leave(session.HoldLeft)
+		}
+		a.grant = a.newGrant(stamp, stamp, a.request.Life, sent, now)
+		a.toLocked(granted)
+		return nil
+	}
+	a.leftTicketLocked()
+	switch {
+	case !isRequesting:
+		return nil // a message was faster
+	case isDone && isSuperseded && a.state == trying:
+		return errSuperseded
+	case isDone && isSuperseded:
+		a.awaitPollLocked()
+		return errSuperseded
+	case isDone:
+		return errTooSlow
+	}
+	a.toLocked(queued)
+	a.addToListLocked()
+	if reply.Int(2) == 1 {
+		q.pollLocked()
+	} else if !q.pollScheduled {
+		q.schedulePollLocked(time.Duration(reply.Int(1)) * time.Microsecond)
+	}
+	return nil
+}
+
+// newGrant returns a grant with the tokens from stamp to last. For an exclusive lock, the grant has all tokens that stamp
+// reserves.
+func (a *Attempt) newGrant(stamp, last wire.Stamp, life time.Duration, sent, read timers.Instant) Grant {
+	if a.q.registry.protocol.isExclusive() {
+		last = stamp.ReservedEnd()
+	}
+	return Grant{Stamp: stamp, Last: last, Life: life, Sent: sent, Read: read.Mono()}
+}
+
+// pause waits before the next enter of a, or until a is woken.
+func (a *Attempt) pause(ctx context.Context, last *wire.LastReply) error {
+	failures := last.Failures
+	last.Failures++
+	if a.sleep(ctx, session.BackOffPause(failures)); ctx.Err() != nil {
+		return last.Ended(ctx)
+	}
+	return nil
+}

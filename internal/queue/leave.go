@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/notify"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/wire"
+)
+
+// Abandon leaves the queue, or releases the lock, off the caller's path. If a copy of the enter may still be on its way, it
+// does that once more after the not-after. If Close has withdrawn a, its leave is being repeated already.
+func (a *Attempt) Abandon() {
+	if a.end() == withdrawn {
+		return
+	}
+	if a.footprint.IsEmpty() {
+		a.forget()
+	} else {
+		a.repeatLeave()
+	}
+}
+
+// end sets the state to over, unless a is withdrawn, and returns it. Nothing changes the state or the footprint after that.
+func (a *Attempt) end() attemptState {
+	a.q.registry.mu.Lock()
+	defer a.q.registry.mu.Unlock()
+	a.endLocked()
+	return a.state
+}
+
+func (a *Attempt) endLocked() {
+	if !a.state.isEnded() {
+		a.toLocked(over)
+	}
+	a.localHold = nil
+	if a.q.newestHold == a {
+		a.q.newestHold = nil
+	}
+}
+
+// Release releases the lock, and waits for the reply until ctx ends. lastUsed is the stamp of the last token that was used.
+// Release returns false if the hold no longer had the lock. After an error the release is repeated in the background: see
+// handleReleaseError.
+func (a *Attempt) Release(ctx context.Context, lastUsed wire.Stamp, expiresIn time.Duration) (wasHeld bool, err error) {
+	// The state is begun until the server replies. Otherwise a poll that still lists the attempt would cause another leave.
+	// That leave could be executed first, and the release would find nothing to release.
+	mayFree, purse := a.beginRelease(lastUsed), &a.q.registry.purse
+	if mayFree && purse.allows() {
+		if wasHeld, err = a.free(ctx, lastUsed); wasHeld {
+			a.endFreed()
+			return true, nil
+		}
+	}
+	var reply wire.Reply
+	if err == nil {
+		reply, err = a.sendLeave(ctx, lastUsed)
+	}
+	a.end()
+	if err != nil {
+		a.handleReleaseError(err, expiresIn)
+		return false, err
+	}
+	if reply.Code() == wire.Done && reply.Len() == 1 {
+		if a.releasedUnwanted(); mayFree {
+			purse.pay(1)
+		}
+	}
+	a.readGrants(reply)
+	a.finish(reply.Code() == wire.MayQueue || reply.Code() == wire.NeedsQueue)
+	return reply.Code() == wire.Done || reply.Code() == wire.MayQueue, nil
+}
+
+// sendLeave sends one leave.
+func (a *Attempt) sendLeave(ctx context.Context, lastUsed wire.Stamp) (wire.Reply, error) {
+	var keys [maxKeys]string // on the stack, as are the arguments
+	var args [leaveArgs]string
+	runner, call := a.q.registry.session.Runner, a.leaveCall(keys[:0], args[:0], lastUsed)
+	reply, err := runner.Run(ctx, call)
+	if err != nil && wire.TryAgain(err) {
+		return runner.Run(ctx, a.q.withHolderKeyAlone(call)) // releases the lock, and leaves the queue as it is
+	}
+	return reply, err
+}
+
+// handleReleaseError repeats a release until the hold has expired, which takes expiresIn at most. A script that lacks a right
+// stops in its middle, and a script that granted a the lock may have left the ticket. Then the release is repeated for as
+// long as the ticket lasts, if that is longer.
+func (a *Attempt) handleReleaseError(err error, expiresIn time.Duration) {
+	if errors.Is(err, errs.ErrDenied) && a.footprint.Left == session.TicketLeft {
+		a.footprint.Leave(session.TicketBesideHold) // the script that granted a the lock may have lacked the right, too
+	}
+	if errors.Is(err, errs.ErrDenied) && !a.footprint.HasNoTicket() {
+		expiresIn = max(expiresIn, a.ticketLife())
+	}
+	a.repeatLeaveFor(expiresIn)
+}
+
+// finish forgets a, which is over and had a reply to its release, unless something of a may still be at the server, or arrive
+// there.
+func (a *Attempt) finish(mayHaveTicket bool) { //nolint:revive // a fact about the reply, not a switch
+	if mayHaveTicket || a.footprint.Unknown {
+		a.repeatLeave()
+	} else {
+		a.forget()
+	}
+}
+
+// withHolderKeyAlone returns the call to send instead of a call that was refused because its slot is being moved. It uses the
+// holder key alone.
+func (q *Queue) withHolderKeyAlone(call wire.Call) wire.Call {
+	if drop := q.registry.protocol.Drop; drop != nil {
+		return wire.Call{Script: drop, Keys: call.Keys[:1], Args: call.Args[:1]}
+	}
+	call.Keys = call.Keys[:1]
+	return call
+}
+
+// leaveArgs is the number of arguments of a leave.
+const leaveArgs = 7
+
+// leaveCall returns the call that ends a. Its keys and arguments are appended to keys and args. lastUsed is the stamp of the last
+// token that was used, or 0 if it is not known.
+func (a *Attempt) leaveCall(keys, args []string, lastUsed wire.Stamp) wire.Call {
+	registry := a.q.registry
+	args = append(args, a.Name(), registry.session.ID(), registry.session.PublishCommand(), a.q.channel(), a.request.FloorTTL)
+	if registry.protocol.isExclusive() {
+		args = append(args, a.floorArg(lastUsed))
+	}
+	return wire.Call{Script: registry.protocol.Leave, Keys: a.q.keys.AppendKeys(keys), Args: append(args, flag(a.footprint.HasNoTicket()))}
+}
+
+// floorArg returns the stamp of the last token that was used as an argument of scripts, or "" if it is not known. The scripts
+// know the stamp of the hold, and keep it if the argument is less. Only the caller that releases the hold knows lastUsed, and
+// for that caller the grant does not change any more.
+func (a *Attempt) floorArg(lastUsed wire.Stamp) string {
+	switch {
+	case lastUsed == 0:
+		return ""
+	case lastUsed <= a.grant.Stamp:
+		return leastStamp
+	}
+	return lastUsed.Text()
+}
+
+// leastStamp is less than every stamp. A script takes a text that is no stamp for "not known".
+const leastStamp = "0000000000000000"
+
+func flag(is bool) string { //nolint:revive // a fact, not a switch
+	if is {
+		return "1"
+	}
+	return "0"
+}
+
+// repeatLeave repeats the leave for as long as the ticket or the hold of a can last.
+func (a *Attempt) repeatLeave() { a.repeatLeaveFor(a.ticketLife()) }
+
+// ticketLife returns how long a ticket of a, or the hold that follows it, lasts without heartbeats of the session.
+func (a *Attempt) ticketLife() time.Duration {
+	return session.MaxPatience + max(a.request.Life, pollsPerLife*notify.MaxPollInterval)
+}
+
+// repeatLeaveFor repeats the leave off the caller's path until it has a reply. If the outcome of an enter is unknown, it
+// continues until that enter can no longer be executed. Callers may have locked the mutex: a is over.
+func (a *Attempt) repeatLeaveFor(lasts time.Duration) {
+	undo := a.footprint.Undo(a.leaveCall(nil, nil, 0), lasts, a.request.Life)
+	undo.OnDone = a.handleRepetitionEnd
+	undo.OnReply = func(reply wire.Reply) time.Duration {
+		a.readGrants(reply)
+		if code := reply.Code(); code == wire.MayQueue || code == wire.NeedsQueue {
+			return max(a.footprint.ExecutableFor(reply.Stamp(1)), session.BackOffPause(0))
+		}
+		again := undo.AfterCopies(reply.Stamp(1))
+		if again == 0 {
+			a.forget()
+		}
+		return again
+	}
+	a.q.registry.session.Undoer.Start(undo)
+}
+
+// handleRepetitionEnd handles the end of the repeated leave. If the leave was not confirmed and the session still uses the
+// queue, the heartbeats of the session would keep the ticket of a alive, and other waiters would wait for it. So the
+// repetition continues, unless the leave can never succeed.
+func (a *Attempt) handleRepetitionEnd(err error) {
+	registry := a.q.registry
+	registry.mu.Lock()
+	isKnown := registry.mu.attempts.get(a.attempt()) == a
+	continues := isKnown && a.q.users > 0 && registry.session.Ready() == nil && !wire.EndsUndo(err)
+	if isKnown && !continues {
+		a.forgetLocked()
+	}
+	registry.mu.Unlock()
+	if continues {
+		a.repeatLeave()
+	}
+}
+
+// readGrants reads from the reply to a leave which attempts of this session were granted the lock.
+func (a *Attempt) readGrants(reply wire.Reply) { a.q.registry.ReadGrants(a.q.keys.Holder, reply) }
+
+// ReadGrants reads the reply to a script that granted the lock, {_, _, grants, more}: the grants to attempts of this session,
+// and whether a poll is due. A shorter reply carries neither.
+func (r *Queues) ReadGrants(holder string, reply wire.Reply) {
+	if reply.Len() < 4 {
+		return
+	}
+	r.applyGrants(reply.Text(2))
+	if reply.Int(3) == 1 {
+		r.pollNow(holder)
+	}
+}
+
+// pollNow polls a queue at once, if an attempt of this session waits in it.
+func (r *Queues) pollNow(holder string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if q := r.mu.queues.get(holder); q != nil {
+		q.pollLocked()
+	}
+}

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package waitroom
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/timers"
+)
+
+// sharedKey is the key of these tests: goroutines join a hold that one of them got.
+var sharedKey = ShareKey{Policy: Shared, Concurrent: true}
+
+// inSharedRig is inRig for holds that are shared.
+func inSharedRig(t *testing.T, test func(r *rig)) {
+	t.Helper()
+	inRig(t, func(r *rig) {
+		r.sharing, r.mayShare = true, make(chan bool, 1)
+		test(r)
+	})
+}
+
+// MayShare implements TicketSource.
+func (r *rig) MayShare(ctx context.Context, lease hold.Lease) bool {
+	r.ticketsMu.Lock()
+	r.questions++
+	r.requestedLease = lease
+	r.ticketsMu.Unlock()
+	select {
+	case may := <-r.mayShare:
+		return may
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// acquiresShared begins a call that shares.
+func (r *rig) acquiresShared() *caller {
+	r.Helper()
+	return r.acquiresWith(sharedKey)
+}
+
+// acquireTogether begins n calls, which share the hold with that token.
+func (r *rig) acquireTogether(n int, token uint64) (callers []*caller) {
+	r.Helper()
+	tickets := len(r.tickets)
+	for range n {
+		callers = append(callers, r.acquiresShared())
+	}
+	require.Len(r, r.tickets, tickets+1, "one asks for all")
+	r.tickets[tickets].token = token
+	r.joinReturns(nil)
+	for _, c := range callers {
+		c.requireHas(token)
+	}
+	return callers
+}
+
+// aged waits until the next goroutine has to ask the server before it joins.
+func (r *rig) aged() {
+	r.Helper()
+	r.sleeps(freshFor)
+}
+
+// replies is the server's reply to the question whether the hold may be shared further.
+func (r *rig) replies(may bool) {
+	r.Helper()
+	r.mayShare <- may
+	synctest.Wait()
+}
+
+// After a while one asks whether the hold may be shared further, the others wait for the reply, and all join.
+func TestShared_MayBeSharedFurther_AllJoinTheSameHold(t *testing.T) {
+	t.Parallel()
+	inSharedRig(t, func(r *rig) {
+		r.acquireTogether(1, 1)
+		r.aged()
+		callers := []*caller{r.acquiresShared(), r.acquiresShared(), r.acquiresShared()}
+		gone := r.acquiresShared()
+		gone.cancel()
+		synctest.Wait()
+		gone.requireFailed(context.Canceled)
+		require.NotErrorIs(t, gone.err, errs.ErrHeld, "the server has not said so")
+		requireAllWait(callers)
+		r.sleeps(5 * time.Millisecond)
+		r.replies(true)
+		for _, c := range callers {
+			c.requireHas(1)
+		}
+		require.Equal(t, 1, r.questions)
+		r.tickets[1].requireLeft(t, errServed)
+		r.sleeps(freshFor - 6*time.Millisecond)
+		r.acquiresShared().requireHas(1)
+		r.sleeps(time.Millisecond) // counted from the question, not from the reply
+		late := r.acquiresShared()
+		require.Equal(t, 2, r.questions)
+		r.replies(true)
+		late.requireHas(1)
+		r.finishes(sharedKey)
+	})
+}
+
+// The hold may not be shared further: it lasts for the goroutines in it, and those that come share another one.
+func TestShared_MayNotBeSharedFurther_OneQueuesForAll(t *testing.T) {
+	t.Parallel()
+	inSharedRig(t, func(r *rig) {
+		old := r.acquireTogether(1, 1)[0]
+		r.aged()
+		callers := []*caller{r.acquiresShared(), r.acquiresShared()}
+		r.replies(false)
+		r.joinReturns(errWaits)
+		callers = append(callers, r.acquiresShared())
+		require.Equal(t, 1, r.questions)
+		require.Len(t, r.tickets, 2)
+		require.NoError(t, old.lease.Err())
+		require.Error(t, r.requestedLease.Err(), "the one that asked has left the hold")
+		r.finishes(sharedKey) // the old one
+		r.tickets[1].grant(2)
+		for _, c := range callers {
+			c.requireHas(2)
+		}
+		r.acquiresShared().requireHas(2)
+		r.finishes(sharedKey)
+	})
+}
+
+// joined -> gone: a ticket goes to another waiter, and is left with the last one. What fails for one is said of it alone.
+func TestShared_TheOneThatAsksGivesUp_AnotherKeepsTheTicket(t *testing.T) {
+	t.Parallel()
+	inSharedRig(t, func(r *rig) {
+		callers := []*caller{r.acquiresShared(), r.acquiresShared(), r.acquiresShared()}
+		r.joinReturns(errWaits)
+		for _, n := range []int{0, 2} {
+			callers[n].cancel()
+			synctest.Wait()
+			callers[n].requireFailed(context.Canceled)
+			r.tickets[0].requireKept(t)
+		}
+		r.tickets[0].granted <- errFalls
+		synctest.Wait()
+		callers[1].requireFailed(errFalls)
+		r.tickets[0].requireLeft(t, errFalls)
+		callers = []*caller{r.acquiresShared(), r.acquiresShared()}
+		r.joinReturns(errFalls)
+		callers[0].requireFailed(errFalls)
+		r.tickets[2].token = 3
+		r.joinReturns(nil)
+		callers[1].requireHas(3)
+		r.finishes(sharedKey)
+	})
+}
+
+// The one that asks gives up on its way: another one asks. The hold is not shared further, since the
+// question had no reply.
+func TestShared_TheQuestionHasNoReply_AnotherOneQueues(t *testing.T) {
+	t.Parallel()
+	inSharedRig(t, func(r *rig) {
+		r.acquireTogether(1, 1)
+		r.aged()
+		callers := []*caller{r.acquiresShared(), r.acquiresShared()}
+		callers[0].cancel()
+		synctest.Wait()
+		callers[0].requireFailed(context.Canceled)
+		r.tickets[1].requireLeft(t, context.Canceled)
+		r.joinReturns(errWaits)
+		r.tickets[2].grant(2)
+		callers[1].requireHas(2)
+		require.Equal(t, 1, r.questions)
+		r.finishes(sharedKey)
+		r.finishes(sharedKey)
+	})
+}
+
+// joined -> served: a goroutine that does not wait gets a hold, and all waiters join it. The ticket is left.
+func TestShared_TryGetsAHold_WaitersJoin(t *testing.T) {
+	t.Parallel()
+	inSharedRig(t, func(r *rig) {
+		callers := []*caller{r.acquiresShared(), r.acquiresShared()}
+		r.joinReturns(errWaits)
+		require.True(t, r.BeginTry(sharedKey), "waiters keep no reader out")
+		r.HoldBegan(sharedKey)
+		r.ShareHold(sharedKey, leased(9))
+		r.EndTry(sharedKey)
+		synctest.Wait()
+		for _, c := range callers {
+			c.requireHas(9)
+		}
+		r.tickets[0].requireLeft(t, errServed)
+		lease, ok := r.Room.JoinShared(t.Context(), sharedKey, r)
+		require.True(t, ok)
+		require.Equal(t, uint64(9), lease.Token())
+		r.finishes(sharedKey)
+		_, ok = r.Room.JoinShared(t.Context(), sharedKey, r)
+		require.False(t, ok)
+		require.Zero(t, r.questions)
+	})
+}
+
+// P6: waiters that only wait are refused, the one that asks is not, and a goroutine that comes may join a shared hold.
+func TestShared_WaitersAreRefused(t *testing.T) {
+	t.Parallel()
+	inSharedRig(t, func(r *rig) {
+		first, waits := r.acquiresShared(), r.acquiresShared()
+		r.closed = errFalls
+		r.table.Refuse(errFalls)
+		synctest.Wait()
+		waits.requireFailed(errFalls)
+		first.requireWaits()
+		r.acquiresShared().requireFailed(errFalls)
+		r.tickets[0].token = 1
+		r.joinReturns(nil)
+		first.requireHas(1)
+		r.finishes(sharedKey)
+	})
+}
+
+// slow is a hold whose release has no reply before the test says so.
+type slow struct {
+	fake
+
+	replied chan struct{}
+}
+
+func (s *slow) OnRelease(timers.Instant) error {
+	<-s.replied
+	return nil
+}
+
+// A caller whose context ends while it asks is the last one in the hold: it does not wait for the release.
+func TestShared_CancelledRequester_DoesNotWaitForTheRelease(t *testing.T) {
+	t.Parallel()
+	inSharedRig(t, func(r *rig) {
+		held := &slow{replied: make(chan struct{})}
+		lease := held.BeginComposite(held, nil, nil, 1)
+		r.HoldBegan(sharedKey)
+		r.ShareHold(sharedKey, lease)
+		r.aged()
+		first := r.acquiresShared()
+		require.NoError(t, lease.Unlock(), "the one that asks is in the hold")
+		first.cancel()
+		synctest.Wait()
+		first.requireFailed(context.Canceled)
+		close(held.replied)
+		synctest.Wait()
+		require.ErrorIs(t, r.requestedLease.Err(), errs.ErrReleased)
+		r.finishes(sharedKey)
+	})
+}

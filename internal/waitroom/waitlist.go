@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package waitroom
+
+import "context"
+
+// waiter is a goroutine that waits. Its fields are guarded by the lock of its Queue.
+type waiter struct {
+	events     chan event         // has a buffer of one: a waiter gets one event at a time
+	queued     bool               // the waiter is in the waitlist: it is not served yet
+	requesting bool               // the waiter was sent to the server, and has no ticket yet, or none any more
+	cancelWait context.CancelFunc // ends the wait with a ticket; nil without a ticket
+	next, prev *waiter
+}
+
+// isIdle reports whether w does nothing but wait.
+func (w *waiter) isIdle() bool { return !w.requesting && w.cancelWait == nil }
+
+// waitlist has the waiters with one key, in the order of their arrival. Its fields are guarded by the lock of its Queue.
+type waitlist struct {
+	key  *ShareKey // equal keys may be at different addresses; nil before the first use
+	next *waitlist // the next waitlist of the Queue
+	// holds counts the holds of the session. directRequests counts the goroutines that ask the server and are no waiters. waiterRequests
+	// counts the waiters that were sent to the server, or have a ticket, until another one took over what they have.
+	holds, directRequests, waiterRequests int32
+	// scarce says that holds are handed over, and that the server made the last goroutine that asked wait.
+	scarce bool
+	state  *waitlistState // nil until it is needed
+}
+
+// waitlistState is what a waitlist needs if a goroutine has to wait, or a hold is shared: the waiters, and what is known of the server.
+type waitlistState struct {
+	queue        *Room // the queue of the list
+	head, tail   *waiter
+	newestTicket Ticket     // the ticket with which a goroutine began to wait last
+	shared       sharedHold // the hold that was shared last; zero if goroutines may join none
+}
+
+// known returns the state of the list; the caller does not change it.
+func (wl *waitlist) known() waitlistState {
+	if wl.state == nil {
+		return waitlistState{}
+	}
+	return *wl.state
+}
+
+// learn returns the state of the list, for a caller that changes it.
+func (wl *waitlist) learn(q *Room) *waitlistState {
+	if wl.state == nil {
+		wl.state = &waitlistState{queue: q}
+	}
+	return wl.state
+}
+
+// first returns the first waiter, or nil.
+func (wl *waitlist) first() *waiter {
+	if wl.state == nil {
+		return nil
+	}
+	return wl.state.head
+}
+
+// isUnused reports whether list has no waiter and counts nothing.
+func (wl *waitlist) isUnused() bool {
+	return wl.first() == nil && wl.holds+wl.directRequests+wl.waiterRequests == 0
+}
+
+// isFull reports whether the session can get no further hold before one ends.
+func (wl *waitlist) isFull() bool {
+	return wl.key.MaxHolds > 0 && wl.holds+wl.directRequests+wl.waiterRequests >= int32(wl.key.MaxHolds)
+}
+
+// mustWait reports whether waiters wait for what the session has, or asks for, before another one asks the server. A hold
+// that is not handed over is not waited for, but the goroutine that asks is.
+func (wl *waitlist) mustWait() bool {
+	requesting := wl.directRequests+wl.waiterRequests > 0
+	if wl.key.Policy != HandOver {
+		return requesting || wl.isFull()
+	}
+	return wl.isFull() || wl.scarce && (requesting || wl.holds > 0)
+}
+
+// countWaiter counts a waiter of the list.
+func (wl *waitlist) countWaiter(n int32) {
+	wl.state.queue.mu.waiters += n
+	if wl.key.Policy != Shared {
+		wl.state.queue.unshared += n
+	}
+}
+
+func (wl *waitlist) append(q *Room, w *waiter) {
+	s := wl.learn(q)
+	w.queued = true
+	w.prev, w.next = s.tail, nil
+	if s.tail != nil {
+		s.tail.next = w
+	} else {
+		s.head = w
+	}
+	s.tail = w
+	wl.countWaiter(1)
+}
+
+func (wl *waitlist) remove(w *waiter) {
+	if w.prev != nil {
+		w.prev.next = w.next
+	} else {
+		wl.state.head = w.next
+	}
+	if w.next != nil {
+		w.next.prev = w.prev
+	} else {
+		wl.state.tail = w.prev
+	}
+	w.next, w.prev, w.queued = nil, nil, false
+	wl.countWaiter(-1)
+}
+
+// nextToServe returns the waiter that is served next, or nil: the first one that is not requesting. self counts though it is requesting.
+func (wl *waitlist) nextToServe(self *waiter) *waiter {
+	for w := wl.first(); w != nil; w = w.next {
+		if !w.requesting || w == self {
+			return w
+		}
+	}
+	return nil
+}
+
+// serve sends w the event that it waits for, and returns the cancel function to call when the lock is released, or nil. An idle waiter may wait
+// at another Queue as soon as it has the event, so w is read before.
+func (wl *waitlist) serve(w *waiter, e event) context.CancelFunc {
+	wl.remove(w)
+	cancel := w.cancelWait
+	w.events <- e
+	return cancel
+}
+
+// sendToServer sends an idle waiter to the server, with a ticket or for one, and reports whether there is one.
+func (wl *waitlist) sendToServer(t Ticket) bool {
+	w := wl.nextToSend()
+	if w == nil {
+		return false
+	}
+	w.requesting = true
+	wl.waiterRequests++
+	w.events <- event{request: true, ticket: t}
+	return true
+}
+
+// nextToSend returns the waiter that is sent to the server next, or nil: the last idle one, or the first one if each of them
+// asks for itself.
+func (wl *waitlist) nextToSend() *waiter {
+	if wl.key.Policy == Own {
+		return wl.first() // it is idle: a waiter is sent only if no other one asks, and a ticket stays with its waiter
+	}
+	for w := wl.known().tail; w != nil; w = w.prev {
+		if w.isIdle() {
+			return w
+		}
+	}
+	return nil
+}
+
+// sendIfNeeded sends a waiter to the server if no goroutine asks it and the session can have a further hold: at once, or after a while
+// if waiters wait for what the session has. It is called after whatever may have changed that.
+func (wl *waitlist) sendIfNeeded() {
+	switch {
+	case wl.first() == nil || wl.directRequests+wl.waiterRequests > 0 || wl.isFull():
+	case wl.mustWait():
+		wl.state.queue.sendLater()
+	default:
+		wl.sendToServer(nil)
+	}
+}
+
+// endRequest ends the task of a requesting waiter. Its ticket, if it has one, goes to another waiter if that may wait at the
+// server; endRequest reports whether it did.
+func (wl *waitlist) endRequest(t Ticket) bool {
+	wl.waiterRequests--
+	if t != nil && wl.waiterRequests == 0 && !wl.isFull() && wl.sendToServer(t) {
+		return true
+	}
+	wl.sendIfNeeded()
+	return false
+}
