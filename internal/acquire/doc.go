@@ -3,7 +3,7 @@
 // Package acquire implements a lock from the request to the release, once for every kind of lock.
 //
 // A Manager has what a session keeps for one kind of lock. It makes its tickets in the server's queue
-// (package queue), or retries without a queue (package retry). A primitive chooses between the two with the table of
+// (package queue), or retries without a queue (package acquire). A primitive chooses between the two with the table of
 // its kind in package layout, and otherwise does not see the difference.
 //
 // The package stands above the root package signalbox, and imports it: what primitives share takes the public sessions

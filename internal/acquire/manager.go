@@ -5,7 +5,6 @@ package acquire
 import (
 	"fmt"
 
-	"github.com/signalbox-go/signalbox/internal/acquire/retry"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/names"
@@ -25,7 +24,7 @@ type Manager struct {
 	kind    *layout.Kind
 
 	Queues  *queue.Queues
-	Retries *retry.LockRegistry
+	Retries *RetryRegistry
 	// Renew lengthens the life of holds.
 	Renew *scripts.Script
 	// Keep is Renew for holds that may be kept while no goroutine uses them; nil if none may.
@@ -55,7 +54,7 @@ func NewManager(s *session.Session, l *layout.Layout, kind *layout.Kind, refusal
 		m.RenewalName = func(h queue.Hold) string { return named(h.Grant().Stamp.Text(), h.Name()) }
 	}
 	if kind.Retry != nil {
-		m.Retries = retry.New(s, retry.Config{Retry: kind.Retry, Keys: kind.Keys, Layout: l, Refusal: refusal})
+		m.Retries = NewRetryRegistry(s, RetryConfig{Retry: kind.Retry, Keys: kind.Keys, Layout: l, Refusal: refusal})
 		m.HoldRegistry = m.Retries
 		return m
 	}

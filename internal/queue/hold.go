@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// Ticket is one request that waits: in the server's queue (this package), or by trying again (package retry). The session
+// Ticket is one request that waits: in the server's queue (this package), or by trying again (package acquire). The session
 // counts it until Leave, or until the Done of its Hold.
 type Ticket interface {
 	waitroom.Ticket

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package retry
+package acquire
 
 import (
 	"time"
@@ -17,7 +17,7 @@ const BackOff = 2 * time.Millisecond
 
 // retriedLock is one lock for which a session tries. The mutex of the LockRegistry guards the fields.
 type retriedLock struct {
-	registry *LockRegistry
+	registry *RetryRegistry
 	names    names.Set // assigned once, as are the keys
 	keys     layout.Keys
 

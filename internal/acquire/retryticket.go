@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package retry
+package acquire
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 
 // Try acquires the lock with these names if it is free. It fails without a round trip while another call of this session is
 // ahead of the caller.
-func (r *LockRegistry) Try(ctx context.Context, n *names.Set, request *queue.Request) (queue.Hold, error) {
+func (r *RetryRegistry) Try(ctx context.Context, n *names.Set, request *queue.Request) (queue.Hold, error) {
 	l, err := r.begin(n)
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ type retriedTicket struct {
 }
 
 // NewTicket returns a ticket for the lock with these names, or why the session accepts none. Nothing is sent before its Join.
-func (r *LockRegistry) NewTicket(n *names.Set, request *queue.Request) (queue.Ticket, error) {
+func (r *RetryRegistry) NewTicket(n *names.Set, request *queue.Request) (queue.Ticket, error) {
 	l, err := r.begin(n)
 	if err != nil {
 		return nil, err

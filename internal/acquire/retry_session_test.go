@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package retry_test
+package acquire_test
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/internal/acquire/retry"
+	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/names"
@@ -80,7 +80,7 @@ func TestSessionBacksOffIfOthersListen(t *testing.T) {
 	waits, released := u.startAcquire(t.Context(), exclusive), time.Now()
 	f.release(first)
 	second := f.receiveHold(waits)
-	require.GreaterOrEqual(t, time.Since(released), retry.BackOff)
+	require.GreaterOrEqual(t, time.Since(released), acquire.BackOff)
 	cancel()
 	require.Error(t, redistest.Receive(t, "the end of a call", ended))
 	client.Close()
@@ -102,7 +102,7 @@ func TestGrantHasTheTokensOfItsLayout(t *testing.T) {
 	a = writes.acquire(exclusive)
 	require.Equal(t, a.Grant().Stamp, a.Grant().Last, "it is not handed over")
 	f.release(a)
-	fenced := retry.New(u.session, retry.Config{
+	fenced := acquire.NewRetryRegistry(u.session, acquire.RetryConfig{
 		Retry: shared(redisson.Fenced).Lock.Retry, Layout: shared(redisson.Fenced),
 		Keys: func(names.Set) layout.Keys {
 			return layout.Keys{All: []string{"a", "counter"}, Channel: channel}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package retry_test
+package acquire_test
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/internal/acquire/retry"
+	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/names"
@@ -25,8 +25,6 @@ import (
 )
 
 const (
-	// patience is how long a test waits for what must happen. It is reached by failing tests only.
-	patience = 20 * time.Second
 	// lease is longer than any test.
 	lease = time.Hour
 	// channel is the channel of the contested lock.
@@ -56,9 +54,9 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
-// user is one session that tries to acquire the lock of the test.
-type user struct {
-	*retry.LockRegistry
+// retryUser is one session that tries to acquire the lock of the test.
+type retryUser struct {
+	*acquire.RetryRegistry
 
 	fixture *fixture
 	session *session.Session
@@ -68,7 +66,7 @@ type user struct {
 }
 
 // join returns a session at the server or behind the proxy. The test closes it at its end.
-func (f *fixture) join(at redistest.Dialer, set ...func(*session.Settings)) *user {
+func (f *fixture) join(at redistest.Dialer, set ...func(*session.Settings)) *retryUser {
 	f.Helper()
 	return f.joinAs(at, shared().RWLock.Retry, set...)
 }
@@ -85,7 +83,7 @@ func keysOf(n names.Set) layout.Keys {
 }
 
 // joinAs is join for another kind of lock.
-func (f *fixture) joinAs(at redistest.Dialer, kind *layout.Retry, set ...func(*session.Settings)) *user {
+func (f *fixture) joinAs(at redistest.Dialer, kind *layout.Retry, set ...func(*session.Settings)) *retryUser {
 	f.Helper()
 	s := session.Defaults()
 	for _, mod := range set {
@@ -95,9 +93,9 @@ func (f *fixture) joinAs(at redistest.Dialer, kind *layout.Retry, set ...func(*s
 	if at == redistest.Dialer(f.server) {
 		tune = locktest.Steady // nothing is to happen to it
 	}
-	u := &user{fixture: f, session: session.New(at.Client(f, tune), s, false)}
-	u.LockRegistry = session.RegistryOf(u.session, "retry", func() *retry.LockRegistry {
-		return retry.New(u.session, retry.Config{Retry: kind, Keys: keysOf, Layout: shared()})
+	u := &retryUser{fixture: f, session: session.New(at.Client(f, tune), s, false)}
+	u.RetryRegistry = session.RegistryOf(u.session, "retry", func() *acquire.RetryRegistry {
+		return acquire.NewRetryRegistry(u.session, acquire.RetryConfig{Retry: kind, Keys: keysOf, Layout: shared()})
 	})
 	u.keys = &names.Set{Holder: "a"}
 	u.table = waitroom.NewTable(u.session.Timers)
@@ -123,20 +121,20 @@ type outcome struct {
 
 // waiter is a goroutine that waits. It is a waitroom.TicketSource.
 type waiter struct {
-	user    *user
-	request *queue.Request
-	arrived chan struct{} // closed when it is in the queue of the session, or tries
+	retryUser *retryUser
+	request   *queue.Request
+	arrived   chan struct{} // closed when it is in the queue of the session, or tries
 }
 
 // Admit implements waitroom.TicketSource.
 func (w *waiter) Admit(int) error {
 	close(w.arrived)
-	return w.user.session.Ready()
+	return w.retryUser.session.Ready()
 }
 
 // NewTicket implements waitroom.TicketSource.
 func (w *waiter) NewTicket(any) (waitroom.Ticket, error) {
-	return w.user.NewTicket(w.user.keys, w.request)
+	return w.retryUser.NewTicket(w.retryUser.keys, w.request)
 }
 
 // MayShare implements waitroom.TicketSource.
@@ -144,7 +142,7 @@ func (*waiter) MayShare(context.Context, hold.Lease) bool { return false }
 
 // acquire returns what was granted, or why nothing was.
 func (w *waiter) acquire(ctx context.Context) (queue.Hold, error) {
-	call := waitroom.Acquisition{Queue: w.user.local, Key: w.request.ShareKey, Source: w}
+	call := waitroom.Acquisition{Queue: w.retryUser.local, Key: w.request.ShareKey, Source: w}
 	defer call.End()
 	t, _, err := call.Await(ctx)
 	if t == nil {
@@ -155,17 +153,17 @@ func (w *waiter) acquire(ctx context.Context) (queue.Hold, error) {
 	if h == nil {
 		return nil, err
 	}
-	w.user.local.HoldBegan(w.request.ShareKey)
+	w.retryUser.local.HoldBegan(w.request.ShareKey)
 	err = nil
-	return &holder{h, w.user, w.request.ShareKey}, nil
+	return &holder{h, w.retryUser, w.request.ShareKey}, nil
 }
 
 // holder is a hold that the session counts.
 type holder struct {
 	queue.Hold
 
-	user *user
-	key  waitroom.ShareKey
+	retryUser *retryUser
+	key       waitroom.ShareKey
 }
 
 // Release implements queue.Hold.
@@ -181,20 +179,20 @@ func (h *holder) Abandon() {
 }
 
 func (h *holder) end() {
-	h.user.local.HoldEnded(h.key)
+	h.retryUser.local.HoldEnded(h.key)
 	h.Done()
 }
 
 // Swap implements queue.Hold.
 func (h *holder) Swap(ctx context.Context, script *scripts.Script, request *queue.Request) (queue.Hold, error) {
 	a, err := h.Hold.Swap(ctx, script, request)
-	return &holder{a, h.user, h.key}, err
+	return &holder{a, h.retryUser, h.key}, err
 }
 
 // startAcquire acquires on another goroutine, after the goroutines that wait already.
-func (u *user) startAcquire(ctx context.Context, request *queue.Request) <-chan outcome {
+func (u *retryUser) startAcquire(ctx context.Context, request *queue.Request) <-chan outcome {
 	returned := make(chan outcome, 1)
-	w := &waiter{user: u, request: request, arrived: make(chan struct{})}
+	w := &waiter{retryUser: u, request: request, arrived: make(chan struct{})}
 	go func() {
 		h, err := w.acquire(ctx)
 		returned <- outcome{h, err}
@@ -204,7 +202,7 @@ func (u *user) startAcquire(ctx context.Context, request *queue.Request) <-chan 
 }
 
 // acquire takes the lock, which can be had.
-func (u *user) acquire(request *queue.Request) queue.Hold {
+func (u *retryUser) acquire(request *queue.Request) queue.Hold {
 	u.fixture.Helper()
 	return u.fixture.receiveHold(u.startAcquire(u.fixture.Context(), request))
 }

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package acquire
+
+import (
+	"sync"
+
+	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/wire"
+)
+
+// Config describes a kind of lock without a queue.
+type RetryConfig struct {
+	*layout.Retry
+
+	Keys   func(n names.Set) layout.Keys
+	Layout *layout.Layout
+	// Refusal returns the error for a reply of Acquire below -2.
+	Refusal func(wire.Reply) error
+}
+
+// RetryRegistry keeps the retried locks of one kind in one session. It waits without a queue at the server: the first session that
+// tries has the lock. It is for layouts that keep no tickets, and has the same interface as queue.Queues, so a hold does not know
+// which of the two granted it.
+//
+// # What it is
+//
+// A waiter tries (layout.Retry.Acquire). If the lock is held, it waits for a message on the lock's
+// channel or for a poll (package notify), and tries again. There is no queue: a session that tries at the
+// right instant has the lock. Package waitroom decides which goroutine of a session tries: one at a time,
+// unless each goroutine has a channel of its own.
+//
+// # Guarantees
+//
+//  1. An attempt has a hold of its own, and repeats its tries under that. If the reply to a try was lost and the try
+//     acquired the lock, the next try extends that hold.
+//  2. No leak: if a try has an unknown outcome, the hold is released in the background when the attempt ends, and again
+//     after the not-after, if a copy of the try may arrive late.
+//  3. Every wait is bounded, and misses no release: package notify has the bounds.
+//  4. After a release that others were notified of (reply 2), the session does not try for BackOff: otherwise it would
+//     be granted the lock again before the message arrives. Try does not wait for that.
+//
+// # Not guaranteed
+//
+// Order between processes, and that every waiter is served: a waiter starves if others always try before
+// it. The scripts of a layout may do something about that.
+//
+// # States of an attempt
+//
+//	requesting --a try acquires the lock--> granted --Release, Abandon--> over
+//	  |                                                                   ^
+//	  +--- the wait ends -------------------------------------------------+
+//
+// The release of an attempt that may have something on the server is repeated until it has a reply. Then
+// the attempt is forgotten.
+//
+// # Locking
+//
+// One mutex guards all retried locks of a kind in a session. No request is sent while it is locked. It is locked before
+// the mutexes of the timers, the undoer and the dispatcher.
+type RetryRegistry struct {
+	session *session.Session
+	config  RetryConfig
+
+	mu struct {
+		sync.Mutex
+		locks    map[string]*retriedLock // by holder key, the locks in use
+		attempts map[*attempt]struct{}   // the attempts that may have something on the server
+	}
+}
+
+// New returns the registry of s. It starts nothing.
+func NewRetryRegistry(s *session.Session, kind RetryConfig) *RetryRegistry {
+	registry := &RetryRegistry{session: s, config: kind}
+	registry.mu.locks = make(map[string]*retriedLock)
+	registry.mu.attempts = make(map[*attempt]struct{})
+	return registry
+}
+
+// verb returns the command with which scripts publish. It is known after the handshake with the server.
+func (r *RetryRegistry) verb() string { return r.session.PublishCommandsIn(r.config.Layout) }
+
+// begin returns the lock with these names, and counts the caller, or the hold that it will have, as a user of the lock and in
+// the session. It returns why the session accepts no caller.
+func (r *RetryRegistry) begin(n *names.Set) (*retriedLock, error) {
+	if err := r.session.Begin(); err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	q := r.mu.locks[n.Holder]
+	if q == nil {
+		q = &retriedLock{registry: r, names: *n, keys: r.config.Keys(*n)}
+		q.expiry.Init(q)
+		r.mu.locks[n.Holder] = q
+	}
+	q.users++
+	r.session.Timers.Cancel(&q.expiry)
+	return q, nil
+}
+
+// Len returns how many locks are in use, and how many attempts may have something on the server.
+func (r *RetryRegistry) Len() (queues, attempts int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.mu.locks), len(r.mu.attempts)
+}
+
+// Refuse implements session.KindRegistry. The dispatcher wakes all waiters, which find that the session is not ready.
+func (*RetryRegistry) Refuse(error) {}
+
+// Close implements session.KindRegistry. The undoer ends the calls that are under way.
+func (*RetryRegistry) Close() {}
+
+// LocalHolds implements session.HoldRegistry.
+func (r *RetryRegistry) LocalHolds(key string, recheck bool) []session.LocalHold {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var holds []session.LocalHold
+	for a := range r.mu.attempts {
+		switch {
+		case key != "" && a.lock.names.Holder != key:
+		case a.localHold != nil:
+			holds = append(holds, a.localHold)
+		default:
+			a.needsRecheck = a.needsRecheck || recheck && !a.footprint.IsEmpty()
+		}
+	}
+	return holds
+}
