@@ -29,7 +29,7 @@ const MaxPermits = 1<<31 - 1
 // Semaphore is of no use.
 type Semaphore struct {
 	single   acquire.Acquirer // acquires one permit, as most calls do
-	table    *layout.Semaphore
+	table    *layout.SemaphoreTable
 	registry *permitRegistry
 	capacity int
 }
@@ -78,7 +78,7 @@ func New(s *signalbox.Session, name string, capacity int, options ...signalbox.L
 func has(l *layout.Layout) bool { return l.Semaphore != nil }
 
 // tableOf returns what the semaphore is on the server.
-func tableOf(b *acquire.Base) (*layout.Semaphore, error) {
+func tableOf(b *acquire.Base) (*layout.SemaphoreTable, error) {
 	switch {
 	case !b.Plain:
 		return b.Layout.Semaphore, nil
@@ -245,7 +245,7 @@ func (s *Semaphore) newRequest(n int) *queue.Request {
 	}
 	return &queue.Request{
 		Life: s.single.Terms.First(), FloorTTL: s.single.Floor, Mode: weight, Concurrent: true,
-		ShareKey: acquire.ShareKeyFor(&s.table.Kind, s.shareKey(n), local.ShareKey{Policy: local.Own, Concurrent: true}),
+		ShareKey: acquire.ShareKeyFor(&s.table.Table, s.shareKey(n), local.ShareKey{Policy: local.Own, Concurrent: true}),
 		Args:     append([]string{capacity, exact}, s.table.Args...),
 	}
 }
@@ -287,9 +287,9 @@ type singlePermit struct {
 // Alias implements session.Aliased.
 func (r *permitRegistry) Alias() string { return r.alias }
 
-func registryOf(s *session.Session, l *layout.Layout, table *layout.Semaphore) *permitRegistry {
+func registryOf(s *session.Session, l *layout.Layout, table *layout.SemaphoreTable) *permitRegistry {
 	return session.RegistryOf(s, table.RegistryName, func() *permitRegistry {
-		r := &permitRegistry{Manager: acquire.NewManager(s, l, &table.Kind, refusal), scope: hold.Scope{Kind: kind}}
+		r := &permitRegistry{Manager: acquire.NewManager(s, l, &table.Table, refusal), scope: hold.Scope{Kind: kind}}
 		if table.SessionAlias != nil {
 			r.alias = table.SessionAlias(s.ID())
 		}

@@ -65,7 +65,7 @@ func (e *Exclusive) Make(s *signalbox.Session, name string, mode Mode, options [
 }
 
 // tableIn returns the locks of a kind in l, or nil. What is made of a lock, as an election, is made of a fair one.
-func tableIn(l *layout.Layout, kind session.Kind) *layout.Exclusive {
+func tableIn(l *layout.Layout, kind session.Kind) *layout.ExclusiveTable {
 	if kind == session.Reentrant {
 		return l.Lock
 	}
@@ -73,7 +73,7 @@ func tableIn(l *layout.Layout, kind session.Kind) *layout.Exclusive {
 }
 
 // table returns what e is on the server.
-func (e *Exclusive) table() *layout.Exclusive { return tableIn(e.Layout, e.Kind) }
+func (e *Exclusive) table() *layout.ExclusiveTable { return tableIn(e.Layout, e.Kind) }
 
 // newRegistry makes the registry of the session for the locks of the layout of e.
 func (e *Exclusive) newRegistry(kind session.Kind) *exclusiveRegistry {
@@ -81,7 +81,7 @@ func (e *Exclusive) newRegistry(kind session.Kind) *exclusiveRegistry {
 	if table.ModeInHold {
 		kind = "lock" // both kinds, in the log of the session
 	}
-	r := &exclusiveRegistry{Manager: NewManager(e.Session, e.Layout, &table.Kind, nil), scope: hold.Scope{Kind: string(kind)}}
+	r := &exclusiveRegistry{Manager: NewManager(e.Session, e.Layout, &table.Table, nil), scope: hold.Scope{Kind: string(kind)}}
 	r.AcquireMany, r.ReleaseMany = table.AcquireMany, table.ReleaseMany
 	r.turns = e.share(r, Turns, e.Session.Defaults[session.Reentrant])
 	r.ordered = e.share(r, Ordered, e.Session.Defaults[session.Fair])
@@ -107,7 +107,7 @@ func (e *Exclusive) newRequest(mode Mode, s *session.Resolved) *queue.Request {
 			w.Mode, w.KeepFor = string(Kept), s.KeepWarm
 		}
 	}
-	w.ShareKey = ShareKeyFor(&table.Kind, w.ShareKey, local.ShareKey{Policy: local.Own, MaxHolds: 1})
+	w.ShareKey = ShareKeyFor(&table.Table, w.ShareKey, local.ShareKey{Policy: local.Own, MaxHolds: 1})
 	if w.KeepFor > 0 {
 		joint := *w
 		joint.Mode, joint.KeepFor = string(Turns), 0 // its first waiter need not recall it

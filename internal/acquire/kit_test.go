@@ -57,7 +57,7 @@ func (p *proxiedServer) newUser(options ...signalbox.LockOption) *user {
 	client := p.proxy.Client(p, func(o *rueidis.ClientOption) { signalbox.Tune(o) })
 	u := &user{server: p, session: signalbox.NewSession(client, signalbox.WithCloseGrace(patience)), options: options}
 	s := (*session.Handle)(u.session).Session()
-	manager := acquire.NewManager(s, layout.Native(), &layout.Native().Semaphore.Kind, nil)
+	manager := acquire.NewManager(s, layout.Native(), &layout.Native().Semaphore.Table, nil)
 	session.RegistryOf(s, "semaphore", func() *queue.Registry { return manager.Queues })
 	u.manager = &manager
 	p.Cleanup(func() {

@@ -41,7 +41,7 @@ func TestHoldThatBeginsAfterARecheckAsksTheServer(t *testing.T) {
 		options, inBoth := []signalbox.LockOption{signalbox.WithLayout(l.Layout)}, func(*layout.Layout) bool { return true }
 		b := acquire.MakeIn(s, of, session.Reentrant, options, inBoth)
 		require.NoError(t, b.Ready(t.Context()))
-		kind := &b.Layout.Lock.Kind
+		kind := &b.Layout.Lock.Table
 		manager := acquire.NewManager((*session.Handle)(s).Session(), b.Layout, kind, nil)
 		recheck := func(key string) {
 			for _, h := range manager.LocalHolds(key, true) {

@@ -48,12 +48,12 @@ type Layout struct {
 	// Describe returns the holder of a lock.
 	Describe *scripts.Script
 	// The kinds of locks; nil if the layout does not have the kind.
-	Lock           *Exclusive // reentrant
-	Fair           *Exclusive
-	RWLock         *RWLock
-	Semaphore      *Semaphore
-	PlainSemaphore *Semaphore // permits without owners, and with leases only for holds of this library
-	Latch          *Latch
+	Lock           *ExclusiveTable // reentrant
+	Fair           *ExclusiveTable
+	RWLock         *RWLockTable
+	Semaphore      *SemaphoreTable
+	PlainSemaphore *SemaphoreTable // permits without owners, and with leases only for holds of this library
+	Latch          *LatchTable
 	// Reader reads the keys of the layout for package inspect, which knows those of the library's own layout itself: nil there.
 	Reader *Reader
 }

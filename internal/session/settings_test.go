@@ -103,8 +103,8 @@ func TestOptionsThatContradictEachOtherAreRefused(t *testing.T) {
 	give := func(in *layout.Layout) func(*session.LockSettings) {
 		return func(l *session.LockSettings) { l.GiveLayout(in) }
 	}
-	one := &layout.Layout{Name: "one", Lock: new(layout.Exclusive)}
-	other := &layout.Layout{Name: "other", Lock: new(layout.Exclusive)}
+	one := &layout.Layout{Name: "one", Lock: new(layout.ExclusiveTable)}
+	other := &layout.Layout{Name: "other", Lock: new(layout.ExclusiveTable)}
 	requireContradiction(t, give(one), give(other))
 	requireContradiction(t, give(one), give(layout.Native()))
 }
@@ -125,7 +125,7 @@ func requireContradiction(t *testing.T, one, other func(*session.LockSettings)) 
 // The library's own layout cancels one of others, which may come again.
 func TestNativeLayoutCancelsAnother(t *testing.T) {
 	t.Parallel()
-	other := &layout.Layout{Name: "other", Lock: new(layout.Exclusive)}
+	other := &layout.Layout{Name: "other", Lock: new(layout.ExclusiveTable)}
 	l := session.Defaults().Lock
 	l.GiveLayout(other)
 	l.GiveLayout(other)

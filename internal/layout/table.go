@@ -7,9 +7,9 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// Kind describes the locks of one kind in a layout, and how callers wait for them: in a queue at the server
+// Table describes the locks of one kind in a layout, and how callers wait for them: in a queue at the server
 // (Queue), or by trying again (Retry). It has one of the two.
-type Kind struct {
+type Table struct {
 	// RegistryName is the name of the registry that has the locks of this kind and layout in a session.
 	RegistryName string
 	// NamesOf returns what a lock keeps of its names, with the key of the kind's holders. If it is nil, that is n.
@@ -27,11 +27,11 @@ type Kind struct {
 }
 
 // Names returns what a lock of the kind keeps of its names.
-func (k *Kind) Names(n names.Set) names.Set {
-	if k.NamesOf == nil {
+func (t *Table) Names(n names.Set) names.Set {
+	if t.NamesOf == nil {
 		return n
 	}
-	return k.NamesOf(n)
+	return t.NamesOf(n)
 }
 
 // Keys are those of one lock.
@@ -52,7 +52,7 @@ type QueueScripts struct {
 	// Free releases a hold whose holder key has its ticket and no mark, so that no queue can exist. It does nothing if the key has
 	// another ticket, or a mark. ARGV: unmarked, used, keep_ms. It is nil if the layout has no such script.
 	Free *scripts.Script
-	// Keep renews holds that may be idle. It has the arguments of Kind.Renew, and replies wire.Marked for a hold that another
+	// Keep renews holds that may be idle. It has the arguments of Table.Renew, and replies wire.Marked for a hold that another
 	// attempt may want. It is nil if the layout cannot recall holds.
 	Keep *scripts.Script
 	// Drop ends a hold with the holder key alone, while a slot moves. An exclusive kind has Requeue instead, which
@@ -109,12 +109,12 @@ type Retry struct {
 	Silent bool
 }
 
-// Exclusive is a lock in a layout that one holder has at a time: reentrant or fair. Force has the arguments
+// ExclusiveTable is a lock in a layout that one holder has at a time: reentrant or fair. Force has the arguments
 // of lock/force. Waiters has the arguments of lock/waiters, and the keys Keys.All except for the first. Instead of the stamp
 // of a waiter's arrival it may return another text, which says where the next page begins; and a hold for its
 // session. Waiters is nil if the queue cannot be listed.
-type Exclusive struct {
-	Kind
+type ExclusiveTable struct {
+	Table
 
 	// CompatibleKinds are the letters by which Describe names the kinds that the lock is compatible with. A reentrant or fair
 	// lock has the letter of its mode there, r, f or k, and not the l of its key.
@@ -127,25 +127,25 @@ type Exclusive struct {
 	AcquireMany, ReleaseMany *scripts.Script
 }
 
-// RWLock is the read-write lock in a layout. The argument of a request is r for a reader and w for a writer.
+// RWLockTable is the read-write lock in a layout. The argument of a request is r for a reader and w for a writer.
 // Share, Downgrade and Force have the arguments of the scripts in rwlock/, and List has the arguments of holds/list.
-type RWLock struct {
-	Kind
+type RWLockTable struct {
+	Table
 
 	Share, Downgrade, Force, List *scripts.Script
 	// LabelOf returns the label of the holder, from the name of a hold.
 	LabelOf func(name string) string
 }
 
-// Semaphore is the semaphore in a layout. Resize and Available have the arguments of the scripts in semaphore/, and
+// SemaphoreTable is the semaphore in a layout. Resize and Available have the arguments of the scripts in semaphore/, and
 // List has the arguments of holds/list. Split is the script for a queue or for retries. Force is nil if
 // permits are ended one by one; else it ends many and notifies their sessions:
 //
 //	Force  KEYS: Keys.All. ARGV: verb, channel, what the channel of a session begins with, the aliases
 //	       of the sessions that had the permits, with a blank between, and the names of the holds,
 //	       each of HoldSize bytes, one behind the other
-type Semaphore struct {
-	Kind
+type SemaphoreTable struct {
+	Table
 
 	Split, Resize, Available, List, Force *scripts.Script
 	// HoldSize is the length of the name of a hold, as Force takes it.
