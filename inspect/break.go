@@ -53,8 +53,8 @@ func BreakSeen(ctx context.Context, s *signalbox.Session, seen Entry) error {
 	for _, h := range seen.Holders {
 		ids = append(ids, h.Hold)
 	}
-	if seen.Kind == Countdown {
-		ids = []string{session.RoundID(seen.Since)}
+	if len(ids) == 0 && seen.IsHeld() {
+		ids = []string{layout.RoundID(seen.Since)} // what is held without holders is a round
 	}
 	if ctx != nil {
 		ctx = session.WithForceTargets(ctx, ids)
@@ -77,7 +77,7 @@ func breakName(ctx context.Context, s *signalbox.Session, name string, kinds []s
 		case len(kinds) > 0 && !slices.Contains(kinds, e.Kind):
 		case e.Kind == Foreign || e.Kind == Number:
 			strange = true
-		case e.HolderCount > 0 || e.Kind == Countdown:
+		case e.IsHeld():
 			held = append(held, e.Kind)
 		}
 	}
@@ -98,30 +98,45 @@ func breakName(ctx context.Context, s *signalbox.Session, name string, kinds []s
 	return errs.Join(failures...)
 }
 
+// breakers end the holds of a name, by kind. A lock whose kind is not known is broken as a reentrant one is.
+//
+//nolint:gochecknoglobals // a constant table
+var breakers = map[string]func(ctx context.Context, s *signalbox.Session, name string) error{
+	Reentrant: func(ctx context.Context, s *signalbox.Session, name string) error {
+		return reentrant.New(s, name).ForceUnlock(ctx)
+	},
+	Fair: breakFair,
+	RWLock: func(ctx context.Context, s *signalbox.Session, name string) error {
+		return rwlock.New(s, name).ForceUnlock(ctx)
+	},
+	Semaphore: breakPermits,
+	Countdown: func(ctx context.Context, s *signalbox.Session, name string) error {
+		return countdown.New(s, name).Reset(ctx)
+	},
+	Redlock:  breakRedlockPart,
+	Election: breakFair,
+	Once:     breakFair,
+	Shards:   breakMembers,
+}
+
+func breakFair(ctx context.Context, s *signalbox.Session, name string) error {
+	return fair.New(s, name).ForceUnlock(ctx)
+}
+
 func breakKind(ctx context.Context, s *signalbox.Session, name, kind string) error {
-	switch kind {
-	case Fair, Election:
-		return acquire.WithoutOp(fair.New(s, name).ForceUnlock(ctx))
-	case RWLock:
-		return acquire.WithoutOp(rwlock.New(s, name).ForceUnlock(ctx))
-	case Countdown:
-		return acquire.WithoutOp(countdown.New(s, name).Reset(ctx))
-	case Semaphore:
-		return breakPermits(ctx, (*session.Handle)(s).Session(), name)
-	case Shards:
-		return breakMembers(ctx, (*session.Handle)(s).Session(), name)
-	case Redlock:
-		return breakRedlockPart(ctx, (*session.Handle)(s).Session(), name)
-	default:
-		return acquire.WithoutOp(reentrant.New(s, name).ForceUnlock(ctx))
+	end, known := breakers[kind]
+	if !known {
+		end = breakers[Reentrant]
 	}
+	return acquire.WithoutOp(end(ctx, s, name))
 }
 
 // floor is how long the server remembers the tokens of what was broken, as a release of the session does.
 func floor(s *session.Session) string { return wire.Milliseconds(s.Settings.Lock.Floor) }
 
 // breakRedlockPart ends this server's part of the hold of a redlock.
-func breakRedlockPart(ctx context.Context, s *session.Session, name string) error {
+func breakRedlockPart(ctx context.Context, of *signalbox.Session, name string) error {
+	s := (*session.Handle)(of).Session()
 	set, err := s.Names(layout.Native(), name)
 	if err != nil {
 		return err
@@ -138,7 +153,8 @@ func breakRedlockPart(ctx context.Context, s *session.Session, name string) erro
 
 // breakPermits ends the holds that a semaphore has now: it releases each in its holder's place, and notifies the holder's
 // session. A hold that is gone by then is passed over, so it can be repeated.
-func breakPermits(ctx context.Context, s *session.Session, name string) error {
+func breakPermits(ctx context.Context, of *signalbox.Session, name string) error {
+	s := (*session.Handle)(of).Session()
 	if layoutOf(s) != layout.Native() {
 		return breakListedPermits(ctx, s, name)
 	}
@@ -146,7 +162,7 @@ func breakPermits(ctx context.Context, s *session.Session, name string) error {
 	if err != nil {
 		return err
 	}
-	holds, err := holdsOf(ctx, s, session.ListCall(scripts.HoldsList, set.Permits(), "sb1s", 0, maxOfName))
+	holds, err := holdsOf(ctx, s, layout.ListCall(scripts.HoldsList, set.Permits(), "sb1s", 0, maxOfName))
 	if err == nil {
 		holds, err = session.FilterForceTargets(ctx, holds, identity)
 	}
@@ -188,7 +204,7 @@ func holdsOf(ctx context.Context, s *session.Session, page wire.Call) (holds []s
 			return nil, err
 		}
 		if reply.Len() == 2 && reply.Code() == wire.Foreign {
-			return nil, session.WrongKind(reply.Text(1))
+			return nil, layout.WrongKind(reply.Text(1))
 		}
 		for i := 2; i+1 < reply.Len(); i += 2 {
 			holds = append(holds, reply.Text(i))

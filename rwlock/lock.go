@@ -27,7 +27,7 @@ type Lock struct {
 // is not valid, every call returns the error, and so does Check.
 func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Lock {
 	l := new(Lock)
-	l.writer.Base = acquire.MakeIn(s, name, session.RWLock, options, func(l *layout.Layout) bool { return l.RWLock != nil })
+	l.writer.Base = acquire.Make(s, name, &layout.RWLock, options)
 	if l.writer.Err != nil {
 		return l
 	}
@@ -191,7 +191,7 @@ func registryOf(s *session.Session, l *layout.Layout) *rwRegistry {
 			Manager: acquire.NewManager(s, l, &l.RWLock.Table, nil),
 			readers: hold.Scope{Kind: kind}, writers: hold.Scope{Kind: kind},
 		}
-		r.shared = *r.newShared(l.RWLock, s.Defaults[session.RWLock])
+		r.shared = *r.newShared(l.RWLock, s.DefaultsOf(&layout.RWLock))
 		r.Share = l.RWLock.Share
 		return r
 	})

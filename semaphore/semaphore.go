@@ -39,14 +39,14 @@ type Semaphore struct {
 // fail: during a deployment some processes still pass the old number. A waiter continues to wait
 // when the number changes.
 func ExactCapacity() signalbox.LockOption {
-	return session.Option(session.ExactCapacity, nil, func(l *session.LockSettings) { l.Exact = true })
+	return session.Option(layout.OptionExactCapacity, nil, func(l *session.LockSettings) { l.Exact = true })
 }
 
 // Plain makes a semaphore without owners, in a layout of others that has one: a number of free permits, whose
 // other users have neither ids nor leases. docs/redisson-protocol.md says what differs. In any other
 // layout it is ErrBadOption.
 func Plain() signalbox.LockOption {
-	return session.Option(session.Plain, nil, func(l *session.LockSettings) { l.Plain = true })
+	return session.Option(layout.OptionPlain, nil, func(l *session.LockSettings) { l.Plain = true })
 }
 
 // New returns the semaphore name of the session. capacity is the number of permits to begin with, from 1 to MaxPermits.
@@ -60,7 +60,7 @@ func Plain() signalbox.LockOption {
 func New(s *signalbox.Session, name string, capacity int, options ...signalbox.LockOption) *Semaphore {
 	sem := &Semaphore{capacity: capacity}
 	base := &sem.single.Base
-	*base = acquire.MakeIn(s, name, session.Semaphore, options, has)
+	*base = acquire.Make(s, name, &layout.Semaphore, options)
 	err := errs.Join(base.Err, checkCapacity(capacity))
 	if err == nil {
 		sem.table, err = tableOf(base)
@@ -74,8 +74,6 @@ func New(s *signalbox.Session, name string, capacity int, options ...signalbox.L
 	sem.single.Shared = sem.singleShared(len(options) > 0)
 	return sem
 }
-
-func has(l *layout.Layout) bool { return l.Semaphore != nil }
 
 // tableOf returns what the semaphore is on the server.
 func tableOf(b *acquire.Base) (*layout.SemaphoreTable, error) {

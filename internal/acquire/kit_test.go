@@ -71,7 +71,7 @@ func (p *proxiedServer) newUser(options ...signalbox.LockOption) *user {
 // acquirerOf returns an Acquirer of n permits.
 func (u *user) acquirerOf(n int) *acquire.Acquirer {
 	u.server.Helper()
-	base := acquire.Make(u.session, "a", session.Semaphore, u.options)
+	base := acquire.Make(u.session, "a", &layout.Semaphore, u.options)
 	require.NoError(u.server, base.Check())
 	base.Names = base.Names.ForSemaphore()
 	shared := u.manager.NewShared(&u.scope, &queue.Request{

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/clock"
+	"github.com/signalbox-go/signalbox/internal/layout"
 )
 
 // FireLate lets a patience end, by the session's timers, that was due so long before.
@@ -30,3 +31,6 @@ func (s *Session) ownChannel() *forceChannel {
 	defer s.mu.Unlock()
 	return s.mu.forceListening.own
 }
+
+// StartOf is what locks of a kind start from.
+func StartOf(s *Settings, kind *layout.Kind) LockSettings { return s.startOf(kind) }
