@@ -10,16 +10,12 @@ import (
 	"strings"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/countdown"
-	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/reentrant"
-	"github.com/signalbox-go/signalbox/rwlock"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -96,31 +92,6 @@ func breakName(ctx context.Context, s *signalbox.Session, name string, kinds []s
 		}
 	}
 	return errs.Join(failures...)
-}
-
-// breakers end the holds of a name, by kind. A lock whose kind is not known is broken as a reentrant one is.
-//
-//nolint:gochecknoglobals // a constant table
-var breakers = map[string]func(ctx context.Context, s *signalbox.Session, name string) error{
-	Reentrant: func(ctx context.Context, s *signalbox.Session, name string) error {
-		return reentrant.New(s, name).ForceUnlock(ctx)
-	},
-	Fair: breakFair,
-	RWLock: func(ctx context.Context, s *signalbox.Session, name string) error {
-		return rwlock.New(s, name).ForceUnlock(ctx)
-	},
-	Semaphore: breakPermits,
-	Countdown: func(ctx context.Context, s *signalbox.Session, name string) error {
-		return countdown.New(s, name).Reset(ctx)
-	},
-	Redlock:  breakRedlockPart,
-	Election: breakFair,
-	Once:     breakFair,
-	Shards:   breakMembers,
-}
-
-func breakFair(ctx context.Context, s *signalbox.Session, name string) error {
-	return fair.New(s, name).ForceUnlock(ctx)
 }
 
 func breakKind(ctx context.Context, s *signalbox.Session, name, kind string) error {

@@ -8,29 +8,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/layout"
 )
 
-// The kinds of entries.
-const (
-	Reentrant = "reentrant"
-	Fair      = "fair"
-	RWLock    = "rwlock"
-	Semaphore = "semaphore"
-	Countdown = "countdown"
-	Redlock   = "redlock"
-	Election  = "election"
-	Once      = "once"
-	// Shards is a group of shards. Its holders are its members, by the end of their leases.
-	Shards = "shards"
-
-	// Exclusive is a reentrant or a fair lock, if the server does not know which.
-	Exclusive = layout.ExclusiveUse
-	// Foreign is a key of another program where a lock would have its key: calls on that name return
-	// signalbox.ErrWrongKind.
-	Foreign = layout.ForeignUse
-	// Number is a number in a layout of others: a latch, a semaphore whose permits are free, or a counter of another
-	// program.
-	Number = layout.NumberUse
-)
-
 // Entry is one use of a name, as the server saw it at one moment. A name that is used by several kinds, such as a lock
 // and a semaphore, has an entry for each. The tags are those of the command's JSON; they stay as they are.
 type Entry struct {
@@ -78,15 +55,6 @@ type Entry struct {
 	// Draining is how many owners were asked for a shard that they still have, and DrainingSince when the first of them was.
 	Draining      int       `json:"draining,omitempty"`
 	DrainingSince time.Time `json:"draining_since,omitzero"`
-}
-
-// Kinds returns every Kind that an Entry can have.
-func Kinds() []string {
-	var kinds []string
-	for _, k := range layout.All {
-		kinds = append(kinds, k.Name)
-	}
-	return append(kinds, Exclusive, Foreign, Number)
 }
 
 // IsHeld reports whether a process holds the name: it has holders, or it is a latch whose round is running. No round trip.
