@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package layout describes how locks are stored on the server: their keys and channels, the format of a hold,
-// and the scripts. Primitives get all of it from here, so that the same code speaks several layouts.
+// and the scripts. Primitives get all of it from here, so that the same code speaks several layouts. Each kind of lock
+// has a value, Kind, with what others must know of it.
 //
 // # Guarantees
 //
