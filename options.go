@@ -4,11 +4,13 @@ package signalbox
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/session"
 )
@@ -124,14 +126,9 @@ func WithLabel(label string) SessionOption {
 // default; two options of one call that contradict each other, such as WithRenewedLease and
 // WithFixedLease, are ErrBadOption.
 func WithDefaults(options ...LockOption) SessionOption {
+	options = slices.Clone(options)
 	return func(s *session.Settings) {
-		before := s.Lock.Given
-		s.Lock.Given = 0
-		session.Apply(&s.Lock, options)
-		if err := s.Lock.Contradiction(); err != nil && s.Err == nil {
-			s.Err = err
-		}
-		s.Lock.Given |= before
+		s.AddDefaults(func(l *session.LockSettings) { session.Apply(l, options) })
 	}
 }
 
@@ -141,7 +138,7 @@ func WithDefaults(options ...LockOption) SessionOption {
 // From 100 ms to 24 h. A shorter life is a faster recovery from a crashed holder, and less
 // patience with a server that is away.
 func WithRenewedLease(life time.Duration) LockOption {
-	return session.Option(session.RenewedLease, session.CheckDuration("a renewed lease", life), func(l *session.LockSettings) {
+	return session.Option(layout.OptionRenewedLease, session.CheckDuration("a renewed lease", life), func(l *session.LockSettings) {
 		l.Lease, l.Fixed = life, false
 	})
 }
@@ -159,7 +156,7 @@ func WithRenewedLease(life time.Duration) LockOption {
 // In layouts of others holds have their whole lease from the start, and the option is
 // ErrBadOption.
 func WithFirstLease(d time.Duration) LockOption {
-	return session.Option(session.FirstLease, session.CheckDuration("a first lease", d), func(l *session.LockSettings) {
+	return session.Option(layout.OptionFirstLease, session.CheckDuration("a first lease", d), func(l *session.LockSettings) {
 		l.FirstLease = d
 	})
 }
@@ -167,7 +164,7 @@ func WithFirstLease(d time.Duration) LockOption {
 // WithFixedLease makes leases that are not renewed: they are ErrLost after life, less what is
 // allowed for clocks. From 100 ms to 24 h.
 func WithFixedLease(life time.Duration) LockOption {
-	return session.Option(session.FixedLease, session.CheckDuration("a fixed lease", life), func(l *session.LockSettings) {
+	return session.Option(layout.OptionFixedLease, session.CheckDuration("a fixed lease", life), func(l *session.LockSettings) {
 		l.Lease, l.Fixed = life, true
 	})
 }
@@ -182,7 +179,7 @@ func WithFixedLease(life time.Duration) LockOption {
 // Only the acquire waits. Renewals, entering again and handing over inside the process do not. While it waits it
 // takes a connection of its own. It needs the right to WAIT.
 func WithReplicas(n int, timeout time.Duration) LockOption {
-	return session.Option(session.WaitReplicas, session.CheckReplicas(n, timeout), func(l *session.LockSettings) {
+	return session.Option(layout.OptionReplicas, session.CheckReplicas(n, timeout), func(l *session.LockSettings) {
 		l.Replicas = session.Replicas{Count: n, Wait: timeout}
 	})
 }
@@ -200,7 +197,7 @@ func WithReplicas(n int, timeout time.Duration) LockOption {
 //
 // With WithReplicas a call that has to try again counts anew, and can return ErrBusy then.
 func WithMaxWaiters(n int) LockOption {
-	return session.Option(session.MaxWaiters, session.CheckMaxWaiters(n), func(l *session.LockSettings) { l.MaxWaiters = n })
+	return session.Option(layout.OptionMaxWaiters, session.CheckMaxWaiters(n), func(l *session.LockSettings) { l.MaxWaiters = n })
 }
 
 // WithTokenFloor sets how long the server remembers an idle name: for d after its last release, one
@@ -222,7 +219,7 @@ func WithMaxWaiters(n int) LockOption {
 // countdown.Keep. In layouts of others, whose keys cannot store it, the option is
 // ErrBadOption.
 func WithTokenFloor(d time.Duration) LockOption {
-	return session.Option(session.TokenFloor, session.CheckFloor(d), func(l *session.LockSettings) { l.Floor = d })
+	return session.Option(layout.OptionTokenFloor, session.CheckFloor(d), func(l *session.LockSettings) { l.Floor = d })
 }
 
 // WithMaxHold ends a renewed lease with ErrMaxHold just before d is over. It is for holders that may
@@ -230,7 +227,7 @@ func WithTokenFloor(d time.Duration) LockOption {
 // from 100 ms to 24 h. Without it a lease is renewed for as long as its process lives. A lock with
 // this option is not handed over inside the process.
 func WithMaxHold(d time.Duration) LockOption {
-	return session.Option(session.MaxHold, session.CheckDuration("the longest hold", d), func(l *session.LockSettings) {
+	return session.Option(layout.OptionMaxHold, session.CheckDuration("the longest hold", d), func(l *session.LockSettings) {
 		l.MaxHold = d
 	})
 }
@@ -265,7 +262,7 @@ func WithMaxHold(d time.Duration) LockOption {
 // Locks of a session that have the same lease, first lease and replicas use the idle lock, whether they have this option
 // or not. Every other request of the session for the name, such as fair or another lease, first releases it.
 func WithKeepWarm(d time.Duration) LockOption {
-	return session.Option(session.KeepWarm, session.CheckKeepWarm(d), func(l *session.LockSettings) { l.KeepWarm = d })
+	return session.Option(layout.OptionKeepWarm, session.CheckKeepWarm(d), func(l *session.LockSettings) { l.KeepWarm = d })
 }
 
 // Layout is how a lock is stored on the server: Native, or a layout of other clients. Such a layout has a package of its

@@ -13,7 +13,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/names"
-	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -38,7 +37,7 @@ type latchKeys struct {
 // locks of its name. Its options are Keep, signalbox.WithLayout and signalbox.WithClass; any other option is
 // ErrBadOption.
 func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Latch {
-	l := &Latch{base: acquire.MakeIn(s, name, session.Countdown, options, func(l *layout.Layout) bool { return l.Latch != nil })}
+	l := &Latch{base: acquire.Make(s, name, &layout.Countdown, options)}
 	if l.base.Err != nil {
 		return l
 	}

@@ -15,7 +15,7 @@ type latchRegistry struct {
 
 	session *session.Session
 	layout  *layout.Layout
-	scripts *layout.Latch
+	scripts *layout.LatchTable
 	types   notify.ChannelTypes
 	waits   uint64 // the number of waits that share no evidence; guarded by the lock of the registry
 	// newEvidence is scripts.NewEvidence, or that of records.

@@ -10,16 +10,12 @@ import (
 	"strings"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/countdown"
-	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/reentrant"
-	"github.com/signalbox-go/signalbox/rwlock"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -53,8 +49,8 @@ func BreakSeen(ctx context.Context, s *signalbox.Session, seen Entry) error {
 	for _, h := range seen.Holders {
 		ids = append(ids, h.Hold)
 	}
-	if seen.Kind == Countdown {
-		ids = []string{session.RoundID(seen.Since)}
+	if len(ids) == 0 && seen.IsHeld() {
+		ids = []string{layout.RoundID(seen.Since)} // what is held without holders is a round
 	}
 	if ctx != nil {
 		ctx = session.WithForceTargets(ctx, ids)
@@ -77,7 +73,7 @@ func breakName(ctx context.Context, s *signalbox.Session, name string, kinds []s
 		case len(kinds) > 0 && !slices.Contains(kinds, e.Kind):
 		case e.Kind == Foreign || e.Kind == Number:
 			strange = true
-		case e.HolderCount > 0 || e.Kind == Countdown:
+		case e.IsHeld():
 			held = append(held, e.Kind)
 		}
 	}
@@ -99,29 +95,19 @@ func breakName(ctx context.Context, s *signalbox.Session, name string, kinds []s
 }
 
 func breakKind(ctx context.Context, s *signalbox.Session, name, kind string) error {
-	switch kind {
-	case Fair, Election:
-		return acquire.WithoutOp(fair.New(s, name).ForceUnlock(ctx))
-	case RWLock:
-		return acquire.WithoutOp(rwlock.New(s, name).ForceUnlock(ctx))
-	case Countdown:
-		return acquire.WithoutOp(countdown.New(s, name).Reset(ctx))
-	case Semaphore:
-		return breakPermits(ctx, (*session.Handle)(s).Session(), name)
-	case Shards:
-		return breakMembers(ctx, (*session.Handle)(s).Session(), name)
-	case Redlock:
-		return breakRedlockPart(ctx, (*session.Handle)(s).Session(), name)
-	default:
-		return acquire.WithoutOp(reentrant.New(s, name).ForceUnlock(ctx))
+	end, known := breakers[kind]
+	if !known {
+		end = breakers[Reentrant]
 	}
+	return acquire.WithoutOp(end(ctx, s, name))
 }
 
 // floor is how long the server remembers the tokens of what was broken, as a release of the session does.
 func floor(s *session.Session) string { return wire.Milliseconds(s.Settings.Lock.Floor) }
 
 // breakRedlockPart ends this server's part of the hold of a redlock.
-func breakRedlockPart(ctx context.Context, s *session.Session, name string) error {
+func breakRedlockPart(ctx context.Context, of *signalbox.Session, name string) error {
+	s := (*session.Handle)(of).Session()
 	set, err := s.Names(layout.Native(), name)
 	if err != nil {
 		return err
@@ -138,7 +124,8 @@ func breakRedlockPart(ctx context.Context, s *session.Session, name string) erro
 
 // breakPermits ends the holds that a semaphore has now: it releases each in its holder's place, and notifies the holder's
 // session. A hold that is gone by then is passed over, so it can be repeated.
-func breakPermits(ctx context.Context, s *session.Session, name string) error {
+func breakPermits(ctx context.Context, of *signalbox.Session, name string) error {
+	s := (*session.Handle)(of).Session()
 	if layoutOf(s) != layout.Native() {
 		return breakListedPermits(ctx, s, name)
 	}
@@ -146,7 +133,7 @@ func breakPermits(ctx context.Context, s *session.Session, name string) error {
 	if err != nil {
 		return err
 	}
-	holds, err := holdsOf(ctx, s, session.ListCall(scripts.HoldsList, set.Permits(), "sb1s", 0, maxOfName))
+	holds, err := holdsOf(ctx, s, layout.ListCall(scripts.HoldsList, set.Permits(), "sb1s", 0, maxOfName))
 	if err == nil {
 		holds, err = session.FilterForceTargets(ctx, holds, identity)
 	}
@@ -188,7 +175,7 @@ func holdsOf(ctx context.Context, s *session.Session, page wire.Call) (holds []s
 			return nil, err
 		}
 		if reply.Len() == 2 && reply.Code() == wire.Foreign {
-			return nil, session.WrongKind(reply.Text(1))
+			return nil, layout.WrongKind(reply.Text(1))
 		}
 		for i := 2; i+1 < reply.Len(); i += 2 {
 			holds = append(holds, reply.Text(i))

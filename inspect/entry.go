@@ -8,29 +8,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/layout"
 )
 
-// The kinds of entries.
-const (
-	Reentrant = "reentrant"
-	Fair      = "fair"
-	RWLock    = "rwlock"
-	Semaphore = "semaphore"
-	Countdown = "countdown"
-	Redlock   = "redlock"
-	Election  = "election"
-	Once      = "once"
-	// Shards is a group of shards. Its holders are its members, by the end of their leases.
-	Shards = "shards"
-
-	// Exclusive is a reentrant or a fair lock, if the server does not know which.
-	Exclusive = layout.ExclusiveUse
-	// Foreign is a key of another program where a lock would have its key: calls on that name return
-	// signalbox.ErrWrongKind.
-	Foreign = "foreign"
-	// Number is a number in a layout of others: a latch, a semaphore whose permits are free, or a counter of another
-	// program.
-	Number = layout.NumberUse
-)
-
 // Entry is one use of a name, as the server saw it at one moment. A name that is used by several kinds, such as a lock
 // and a semaphore, has an entry for each. The tags are those of the command's JSON; they stay as they are.
 type Entry struct {
@@ -80,6 +57,25 @@ type Entry struct {
 	DrainingSince time.Time `json:"draining_since,omitzero"`
 }
 
+// IsHeld reports whether a process holds the name: it has holders, or it is a latch whose round is running. No round trip.
+func (e Entry) IsHeld() bool {
+	kind := layout.KindOf(e.Kind)
+	return e.HolderCount > 0 || kind != nil && kind.IsHeld
+}
+
+// Summary says in a few words what the fields of the kind say, such as "2 of 5 missing" for a latch. It is "" for a kind of which
+// the holders and waiters say all. The words may change.
+func (e Entry) Summary() string {
+	kind := layout.KindOf(e.Kind)
+	if kind == nil || kind.Summary == nil {
+		return ""
+	}
+	return kind.Summary(&layout.Use{
+		Since: e.Since, Until: e.Until, HolderCount: e.HolderCount, WaiterCount: e.WaiterCount, Capacity: e.Capacity, Held: e.Held,
+		Total: e.Total, Left: e.Left, Value: e.Value, Shards: e.Shards, Unowned: e.Unowned, Draining: e.Draining,
+	})
+}
+
 // Holder is a session that holds a name.
 type Holder struct {
 	// Label is what the session calls itself; see signalbox.WithLabel. It is not verified. In a layout of others it is the
@@ -118,15 +114,4 @@ type Waiter struct {
 	Shared bool `json:"shared,omitempty"`
 	// Permits is how many permits of a semaphore it asks for.
 	Permits int `json:"permits,omitempty"`
-}
-
-// truncate shortens the lists to n, and sets the times from the first holder.
-func (e *Entry) truncate(n int) {
-	if len(e.Holders) > 0 {
-		first := e.Holders[0]
-		e.Since, e.Until, e.Token = first.Since, first.Until, first.Token
-	}
-	// Never nil: readers of JSON can count on lists.
-	e.Holders = append([]Holder{}, e.Holders[:min(n, len(e.Holders))]...)
-	e.Waiters = append([]Waiter{}, e.Waiters[:min(n, len(e.Waiters))]...)
 }

@@ -48,8 +48,8 @@ type lister interface {
 	scans() []wire.Scan
 	// ofKey returns the inspection of a key that a scan found, or nil if the key says nothing.
 	ofKey(scan wire.Scan, key string) *keyInspection
-	// ofName returns the inspections of one name; entry has its name and holder key.
-	ofName(set names.Set, entry Entry) []*keyInspection
+	// ofName returns the inspections of one name; about has its name and holder key.
+	ofName(set names.Set, about Entry) []*keyInspection
 }
 
 // listerOf returns the layout that locks of the session have by default.
@@ -201,12 +201,11 @@ func (l *namesLoop) yieldPage(scan wire.Scan, node string, keys []string) {
 		switch {
 		case l.stopped:
 			return
-		case ki.err != nil:
-			l.fail(Entry{Name: ki.entry.Name, Key: ki.entry.Key, Hashed: ki.entry.Hashed, Raw: ki.entry.Raw}, nodeError(node, ki.err))
-		case ki.inUse:
-			l.yielded[ki.entry.Key] = struct{}{}
-			ki.entry.truncate(maxShown)
-			l.stopped = !l.yield(ki.entry, nil)
+		case ki.Err != nil:
+			l.fail(ki.about, nodeError(node, ki.Err))
+		case ki.InUse:
+			l.yielded[ki.Key] = struct{}{}
+			l.stopped = !l.yield(ki.entry(maxShown), nil)
 		}
 	}
 }
@@ -266,11 +265,10 @@ func inspect(ctx context.Context, s *session.Session, name string) ([]Entry, err
 		switch {
 		case ctx.Err() != nil:
 			return nil, errs.Ended(ctx)
-		case ki.err != nil:
-			return nil, ki.err
-		case ki.inUse:
-			ki.entry.truncate(maxOfName)
-			entries = append(entries, ki.entry)
+		case ki.Err != nil:
+			return nil, ki.Err
+		case ki.InUse:
+			entries = append(entries, ki.entry(maxOfName))
 		}
 	}
 	return entries, nil

@@ -5,13 +5,11 @@ package inspect
 import (
 	"context"
 	"errors"
-	"strconv"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 const (
@@ -23,39 +21,33 @@ const (
 	maxPipeline = 1000
 )
 
-// keyInspection finds out how one key is used. It sends queries in rounds: a reply may lead to further queries, and all
-// inspections of a page send the queries of a round together.
+// keyInspection is the inspection of a key of a name.
 type keyInspection struct {
-	entry Entry
-	inUse bool  // reports that the key is in use, so that entry is valid
-	err   error // the first error, or nil
+	layout.Inspection
 
-	queries []query // the queries of the next round
+	about Entry // the name and the key, and nothing of the use
 }
 
-// query is a call, and the function that handles the reply.
-type query struct {
-	call    wire.Call
-	onReply func(reply wire.Reply)
-}
-
-// query adds a query to the next round.
-func (ki *keyInspection) query(call wire.Call, onReply func(reply wire.Reply)) {
-	ki.queries = append(ki.queries, query{call, onReply})
-}
-
-// readString returns the call that reads the first bytes of a string and when its key ends, of one moment.
-func readString(key string, count int) wire.Call {
-	return wire.Call{Script: scripts.SessionReadString, Keys: []string{key}, Args: []string{strconv.Itoa(count)}}
-}
-
-// setForeign makes the entry that of another program's key.
-func (ki *keyInspection) setForeign() { ki.entry.Kind, ki.inUse = Foreign, true }
-
-// addHolder adds a holder.
-func (ki *keyInspection) addHolder(h Holder) {
-	ki.entry.Holders, ki.inUse = append(ki.entry.Holders, h), true
-	ki.entry.HolderCount++
+// entry returns what the inspection has found, with at most n holders and waiters.
+func (ki *keyInspection) entry(n int) Entry {
+	e, use := ki.about, &ki.Use
+	e.Kind, e.Since, e.Until, e.Token = use.Kind, use.Since, use.Until, use.Token
+	e.HolderCount, e.WaiterCount = use.HolderCount, use.WaiterCount
+	e.Capacity, e.Held, e.Total, e.Left, e.Value = use.Capacity, use.Held, use.Total, use.Left, use.Value
+	e.Shards, e.Unowned, e.UnownedSince, e.Draining, e.DrainingSince = use.Shards, use.Unowned, use.UnownedSince, use.Draining, use.DrainingSince
+	if len(use.Holders) > 0 {
+		first := use.Holders[0]
+		e.Since, e.Until, e.Token = first.Since, first.Until, first.Token
+	}
+	// Never nil: readers of JSON can count on lists.
+	e.Holders, e.Waiters = []Holder{}, []Waiter{}
+	for _, h := range use.Holders[:min(n, len(use.Holders))] {
+		e.Holders = append(e.Holders, Holder(h))
+	}
+	for _, w := range use.Waiters[:min(n, len(use.Waiters))] {
+		e.Waiters = append(e.Waiters, Waiter(w))
+	}
+	return e
 }
 
 // resolve sends queries until no inspection has any. The keys are those of a node; node is "" if there is one, or if
@@ -66,10 +58,10 @@ func resolve(ctx context.Context, s *session.Session, node string, inspections [
 		var owners []*keyInspection
 		var handlers []func(wire.Reply)
 		for _, ki := range inspections {
-			for _, q := range ki.queries {
-				calls, owners, handlers = append(calls, q.call), append(owners, ki), append(handlers, q.onReply)
+			for _, q := range ki.Queries {
+				calls, owners, handlers = append(calls, q.Call), append(owners, ki), append(handlers, q.OnReply)
 			}
-			ki.queries = nil
+			ki.Queries = nil
 		}
 		if len(calls) == 0 {
 			return
@@ -79,11 +71,11 @@ func resolve(ctx context.Context, s *session.Session, node string, inspections [
 			for i, outcome := range s.Runner.RunPaced(ctx, node, calls[from:to]) {
 				ki := owners[from+i]
 				switch {
-				case ki.err != nil || ki.entry.Kind == Foreign:
-				case errors.Is(outcome.Err, errs.ErrWrongKind) && !ki.inUse:
-					ki.setForeign()
+				case ki.Err != nil || ki.Use.Kind == Foreign:
+				case errors.Is(outcome.Err, errs.ErrWrongKind) && !ki.InUse:
+					ki.SetForeign()
 				case outcome.Err != nil:
-					ki.err, ki.queries = outcome.Err, nil
+					ki.Err, ki.Queries = outcome.Err, nil
 				default:
 					handlers[from+i](outcome.Reply)
 				}

@@ -269,23 +269,22 @@ func (l *List) resolve(ctx context.Context, n *nodeProgress, inspections []*keyI
 
 // update notes how a name was found at a reading.
 func (k *knownName) update(ki *keyInspection) {
-	ki.entry.truncate(maxShown)
-	k.entry, k.inUse, k.err = ki.entry, ki.inUse && ki.err == nil, ki.err
+	k.entry, k.inUse, k.err = ki.entry(maxShown), ki.InUse && ki.Err == nil, ki.Err
 }
 
 // storeLocked keeps a name that a scan has found. A name that could not be read is kept too: the next reread reads it.
 func (l *List) storeLocked(n *nodeProgress, scan int, ki *keyInspection) {
-	if !ki.inUse && ki.err == nil {
+	if !ki.InUse && ki.Err == nil {
 		return
 	}
-	k := l.mu.known[ki.entry.Key]
+	k := l.mu.known[ki.Key]
 	if k == nil && len(l.mu.known) >= maxKept {
 		n.moreSoFar++
 		return
 	}
 	if k == nil {
 		k = new(knownName)
-		l.mu.known[ki.entry.Key] = k
+		l.mu.known[ki.Key] = k
 	}
 	k.update(ki)
 	k.node, k.scan, k.found, l.mu.entries = n.scan.node, scan, n.scan.begun, nil

@@ -25,37 +25,14 @@ func (o others) scans() (scans []wire.Scan) {
 
 // ofKey implements lister.
 func (o others) ofKey(scan wire.Scan, key string) *keyInspection {
-	ki := &keyInspection{entry: Entry{Name: key, Key: key}}
-	o.reader.ReadKey(othersEntry{ki}, scan.Type)
+	ki := &keyInspection{Inspection: layout.Inspection{Key: key}, about: Entry{Name: key, Key: key}}
+	o.reader.ReadKey(&ki.Inspection, scan.Type)
 	return ki
 }
 
 // ofName implements lister.
-func (o others) ofName(_ names.Set, entry Entry) []*keyInspection {
-	ki := &keyInspection{entry: entry}
-	o.reader.ReadName(othersEntry{ki})
+func (o others) ofName(_ names.Set, about Entry) []*keyInspection {
+	ki := &keyInspection{Inspection: layout.Inspection{Key: about.Key}, about: about}
+	o.reader.ReadName(&ki.Inspection)
 	return []*keyInspection{ki}
-}
-
-// othersEntry implements layout.Entry.
-type othersEntry struct{ ki *keyInspection }
-
-// Key implements layout.Entry.
-func (o othersEntry) Key() string { return o.ki.entry.Key }
-
-// Query implements layout.Entry.
-func (o othersEntry) Query(call wire.Call, onReply func(reply wire.Reply)) { o.ki.query(call, onReply) }
-
-// Report implements layout.Entry.
-func (o othersEntry) Report(use layout.Use) {
-	e := &o.ki.entry
-	e.Kind, e.Capacity, e.Held = use.Kind, use.Capacity, use.Held
-	e.Holders, e.Waiters = nil, nil
-	for _, h := range use.Holders {
-		e.Holders = append(e.Holders, Holder{Label: h.Label, Session: h.Session, Hold: h.Hold, Shared: h.Shared, Permits: h.Permits, Until: h.Until})
-	}
-	for _, w := range use.Waiters {
-		e.Waiters = append(e.Waiters, Waiter{Label: w.Label, Session: w.Session, Alive: w.Alive})
-	}
-	e.HolderCount, e.WaiterCount, o.ki.inUse = len(e.Holders), len(e.Waiters), true
 }

@@ -30,15 +30,15 @@ func breakListedPermits(ctx context.Context, s *session.Session, name string) er
 		return err
 	}
 	permits := l.Semaphore.Names(set)
-	ids, err := holdsOf(ctx, s, session.ListCall(l.Semaphore.List, permits.Holder, "", 0, maxOfName))
+	ids, err := holdsOf(ctx, s, layout.ListCall(l.Semaphore.List, permits.Holder, "", 0, maxOfName))
 	if err != nil {
 		return err
 	}
 	if len(ids) == 0 {
-		return requireIDs(ctx, s, session.ListCall(l.PlainSemaphore.List, l.PlainSemaphore.Names(set).Holder, "", 0, maxOfName))
+		return requireIDs(ctx, s, layout.ListCall(l.PlainSemaphore.List, l.PlainSemaphore.Names(set).Holder, "", 0, maxOfName))
 	}
 	if slices.ContainsFunc(ids, func(id string) bool { return len(id) != l.Semaphore.HoldSize }) {
-		return session.WrongKind("?") // before any permit is ended
+		return layout.WrongKind("?") // before any permit is ended
 	}
 	if ids, err = session.FilterForceTargets(ctx, ids, identity); err != nil {
 		return err

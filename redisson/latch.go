@@ -14,8 +14,8 @@ import (
 )
 
 // latch returns RCountDownLatch, whose rounds cannot be distinguished at the server.
-func latch(registry string) *layout.Latch {
-	return &layout.Latch{
+func latch(registry string) *layout.LatchTable {
+	return &layout.LatchTable{
 		RegistryName: registry,
 		Key:          func(n names.Set) string { return n.Holder },
 		EndedChannel: func(n names.Set) string { return latchChannel(n.Holder) },

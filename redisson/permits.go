@@ -23,9 +23,9 @@ const (
 )
 
 // semaphore returns RPermitExpirableSemaphore, whose held permits are in a key with that suffix.
-func semaphore(registry, timeouts string) *layout.Semaphore {
-	return &layout.Semaphore{
-		Kind: layout.Kind{
+func semaphore(registry, timeouts string) *layout.SemaphoreTable {
+	return &layout.SemaphoreTable{
+		Table: layout.Table{
 			RegistryName: registry,
 			NamesOf: func(n names.Set) names.Set {
 				return names.Set{Holder: suffixed(n.Holder, timeouts), More: n.Holder, Slot: n.Slot}
@@ -55,7 +55,7 @@ func semaphore(registry, timeouts string) *layout.Semaphore {
 // plainSemaphore returns RSemaphore, which is only a number. The permits of this library are also in a key
 // that Redisson does not know: so they can expire, and each step can be sent twice. Those of others are
 // recorded nowhere, so their number is unknown.
-func plainSemaphore(registry string) *layout.Semaphore {
+func plainSemaphore(registry string) *layout.SemaphoreTable {
 	s := semaphore(registry, plainSuffix)
 	s.TotalKnown, s.Args = false, []string{"0"}
 	s.Force, s.SessionAlias, s.AliasInHold = nil, nil, nil // no process ends these by force

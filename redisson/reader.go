@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/layout"
-	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -29,89 +28,89 @@ var (
 	auxiliaryKey = regexp.MustCompile(`^redisson_lock_token:|:rwlock_timeout:[0-9]+$`)
 )
 
-func readKey(e layout.Entry, keyType string) {
+func readKey(i *layout.Inspection, keyType string) {
 	switch {
-	case auxiliaryKey.MatchString(e.Key()):
+	case auxiliaryKey.MatchString(i.Key):
 	case keyType == layout.HashKey:
-		readHash(e)
+		readHash(i)
 	default:
-		readNumber(e)
+		readNumber(i)
 	}
 }
 
-func readName(e layout.Entry) {
-	e.Query(wire.Call{Script: describeScript, Keys: []string{e.Key()}}, func(reply wire.Reply) {
+func readName(i *layout.Inspection) {
+	i.Query(wire.Call{Script: describeScript, Keys: []string{i.Key}}, func(reply wire.Reply) {
 		switch reply.Code() {
 		case wire.Done:
-			readHash(e)
+			readHash(i)
 		case wire.Foreign:
-			readNumber(e)
+			readNumber(i)
 		default: // there is no such key
 		}
 	})
 }
 
 // readHash queries what a hash is.
-func readHash(e layout.Entry) {
-	key := []string{e.Key()}
+func readHash(i *layout.Inspection) {
+	key := []string{i.Key}
 	var mode string
 	var size int64
-	e.Query(wire.Call{Command: "HLEN", Keys: key}, func(reply wire.Reply) { size = reply.Int(0) })
-	e.Query(wire.Call{Command: "HGET", Keys: key, Args: []string{"mode"}}, func(reply wire.Reply) { mode = reply.Text(0) })
-	e.Query(wire.Call{Script: describeScript, Keys: key}, func(reply wire.Reply) {
+	i.Query(wire.Call{Command: "HLEN", Keys: key}, func(reply wire.Reply) { size = reply.Int(0) })
+	i.Query(wire.Call{Command: "HGET", Keys: key, Args: []string{"mode"}}, func(reply wire.Reply) { mode = reply.Text(0) })
+	i.Query(wire.Call{Script: describeScript, Keys: key}, func(reply wire.Reply) {
 		if reply.Code() != wire.Done || !ownerForm.MatchString(reply.Text(3)) {
 			return
 		}
 		switch kind := reply.Text(1); {
 		case kind == "r" && size == 1:
-			readFairQueue(e, ownerOf(reply.Text(3), time.UnixMilli(max(reply.Int(5), 0))))
+			readFairQueue(i, ownerOf(reply.Text(3), time.UnixMilli(max(reply.Int(5), 0))))
 		case kind == "w" && (mode == "read" || mode == "write") && size <= layout.MaxHolders:
-			readRWLock(e)
+			readRWLock(i)
 		}
 	})
 }
 
 // ownerOf returns the holder, or waiter, that Redisson calls hold.
 func ownerOf(hold string, until time.Time) layout.Holder {
-	h := layout.Holder{Label: hold, Session: sessionOf(hold), Hold: session.HoldID(hold)}
+	h := layout.Holder{Label: hold, Session: sessionOf(hold), Hold: layout.HoldID(hold)}
 	if until.UnixMilli() > 0 {
 		h.Until = until
 	}
 	return h
 }
 
-func readRWLock(e layout.Entry) {
-	e.Query(session.ListCall(rwListScript, e.Key(), "", 0, layout.MaxHolders), func(reply wire.Reply) {
-		use := layout.Use{Kind: string(session.RWLock)}
-		for i := 2; i+1 < reply.Len(); i += 2 {
-			h := ownerOf(reply.Text(i), reply.Stamp(i+1).Time())
+func readRWLock(i *layout.Inspection) {
+	i.Query(layout.ListCall(rwListScript, i.Key, "", 0, layout.MaxHolders), func(reply wire.Reply) {
+		use := layout.Use{Kind: layout.RWLock.Name}
+		for at := 2; at+1 < reply.Len(); at += 2 {
+			h := ownerOf(reply.Text(at), reply.Stamp(at+1).Time())
 			h.Shared = reply.Text(1) != "1"
 			use.Holders = append(use.Holders, h)
 		}
 		if len(use.Holders) > 0 {
-			e.Report(use)
+			i.Report(use)
 		}
 	})
 }
 
 // readFairQueue reports the holder of a lock, and queries the queue that only a fair one has.
-func readFairQueue(e layout.Entry, holder layout.Holder) {
+func readFairQueue(i *layout.Inspection, holder layout.Holder) {
 	use := layout.Use{Kind: layout.ExclusiveUse, Holders: []layout.Holder{holder}}
-	e.Report(use)
+	i.Report(use)
 	page := wire.Call{
 		Script: fairWaitersScript,
-		Keys:   []string{prefixed("redisson_lock_queue", e.Key()), prefixed("redisson_lock_timeout", e.Key())},
+		Keys:   []string{prefixed("redisson_lock_queue", i.Key), prefixed("redisson_lock_timeout", i.Key)},
 		Args:   []string{"0", strconv.Itoa(layout.MaxHolders)},
 	}
-	e.Query(page, func(reply wire.Reply) {
-		for i := 0; i+3 < reply.Len(); i += 4 {
-			h := ownerOf(reply.Text(i), time.Time{})
-			use.Waiters = append(use.Waiters, layout.Waiter{Label: h.Label, Session: h.Session, Alive: reply.Int(i+2) == 1})
+	i.Query(page, func(reply wire.Reply) {
+		for at := 0; at+3 < reply.Len(); at += 4 {
+			h := ownerOf(reply.Text(at), time.Time{})
+			use.Waiters = append(use.Waiters, layout.Waiter{Label: h.Label, Session: h.Session, Alive: reply.Int(at+2) == 1})
 		}
 		if len(use.Waiters) > 0 {
-			use.Kind = string(session.Fair)
+			use.Kind = layout.Fair.Name
 		}
-		e.Report(use)
+		i.Report(use)
 	})
 }
 
@@ -120,18 +119,18 @@ const numberSize = 24
 
 // readNumber queries what a string is. If it is a number, the permits beside it say that it is a semaphore. Other
 // strings, such as those of a cache, cost one short call each.
-func readNumber(e layout.Entry) {
-	e.Query(wire.Call{Command: "GETRANGE", Keys: []string{e.Key()}, Args: []string{"0", strconv.Itoa(numberSize - 1)}}, func(reply wire.Reply) {
+func readNumber(i *layout.Inspection) {
+	i.Query(wire.Call{Command: "GETRANGE", Keys: []string{i.Key}, Args: []string{"0", strconv.Itoa(numberSize - 1)}}, func(reply wire.Reply) {
 		free := reply.Text(0)
 		if !numberForm.MatchString(free) {
 			return
 		}
 		var use layout.Use
 		for _, suffix := range []string{permitsSuffix, plainSuffix} {
-			e.Query(session.ListCall(permitListScript, suffixed(e.Key(), suffix), "", 0, layout.MaxHolders), func(reply wire.Reply) {
+			i.Query(layout.ListCall(permitListScript, suffixed(i.Key, suffix), "", 0, layout.MaxHolders), func(reply wire.Reply) {
 				use.Holders = append(use.Holders, permitHolders(reply)...)
 				setPermits(&use, free, suffix == permitsSuffix)
-				e.Report(use)
+				i.Report(use)
 			})
 		}
 	})
@@ -139,10 +138,10 @@ func readNumber(e layout.Entry) {
 
 // permitHolders returns the holders of permits that a list has.
 func permitHolders(reply wire.Reply) (holders []layout.Holder) {
-	for i := 2; i+1 < reply.Len(); i += 2 {
-		n, label, _ := parsePermit("", reply.Text(i))
-		h := layout.Holder{Label: label, Hold: session.HoldID(reply.Text(i)), Permits: n}
-		if until := reply.Stamp(i + 1); until > 0 {
+	for at := 2; at+1 < reply.Len(); at += 2 {
+		n, label, _ := parsePermit("", reply.Text(at))
+		h := layout.Holder{Label: label, Hold: layout.HoldID(reply.Text(at)), Permits: n}
+		if until := reply.Stamp(at + 1); until > 0 {
 			h.Until = until.Time()
 		}
 		holders = append(holders, h)
@@ -156,7 +155,7 @@ func setPermits(use *layout.Use, free string, total bool) { //nolint:revive // a
 		use.Kind = layout.NumberUse
 		return
 	}
-	use.Kind, use.Held = string(session.Semaphore), len(use.Holders)
+	use.Kind, use.Held = layout.Semaphore.Name, len(use.Holders)
 	if n, err := strconv.Atoi(strings.TrimSpace(free)); err == nil && total {
 		use.Capacity = n + use.Held
 	}

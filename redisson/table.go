@@ -69,9 +69,9 @@ func newTable(v variant) *layout.Layout {
 }
 
 // reentrantLock returns RLock.
-func reentrantLock(registry string) *layout.Exclusive {
-	return &layout.Exclusive{
-		Kind: layout.Kind{
+func reentrantLock(registry string) *layout.ExclusiveTable {
+	return &layout.ExclusiveTable{
+		Table: layout.Table{
 			RegistryName: registry,
 			Keys: func(n names.Set) layout.Keys {
 				return layout.Keys{All: []string{n.Holder}, Channel: n.More}
@@ -88,7 +88,7 @@ func reentrantLock(registry string) *layout.Exclusive {
 
 // fencedLock returns RFencedLock. Its tokens are the numbers of a counter, and Java clients count
 // one for each holder. So each goroutine acquires the lock at the server.
-func fencedLock(registry string) *layout.Exclusive {
+func fencedLock(registry string) *layout.ExclusiveTable {
 	l := reentrantLock(registry)
 	l.Keys = func(n names.Set) layout.Keys {
 		return layout.Keys{All: []string{n.Holder, tokenKey(n.Holder)}, Channel: n.More}
@@ -97,9 +97,9 @@ func fencedLock(registry string) *layout.Exclusive {
 	return l
 }
 
-func fairLock(registry string, wait time.Duration) *layout.Exclusive {
-	return &layout.Exclusive{
-		Kind: layout.Kind{
+func fairLock(registry string, wait time.Duration) *layout.ExclusiveTable {
+	return &layout.ExclusiveTable{
+		Table: layout.Table{
 			RegistryName: registry,
 			Keys: func(n names.Set) layout.Keys {
 				queue, deadlines := prefixed("redisson_lock_queue", n.Holder), prefixed("redisson_lock_timeout", n.Holder)
@@ -117,9 +117,9 @@ func fairLock(registry string, wait time.Duration) *layout.Exclusive {
 	}
 }
 
-func rwLock(registry string) *layout.RWLock {
-	return &layout.RWLock{
-		Kind: layout.Kind{
+func rwLock(registry string) *layout.RWLockTable {
+	return &layout.RWLockTable{
+		Table: layout.Table{
 			RegistryName: registry,
 			Keys: func(n names.Set) layout.Keys {
 				return layout.Keys{All: []string{n.Holder}, Channel: prefixed("redisson_rwlock", n.Holder)}

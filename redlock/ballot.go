@@ -221,7 +221,7 @@ func parseReply(reply wire.Reply) (v vote, now wire.Stamp) {
 			errs.ErrRefused, left.Round(time.Millisecond))
 		return vote{result: refused, err: err, left: left}, reply.Stamp(2)
 	case wire.Foreign:
-		return vote{result: refused, err: session.WrongKind(reply.Text(1))}, 0
+		return vote{result: refused, err: layout.WrongKind(reply.Text(1))}, 0
 	default:
 		return vote{result: uncertain, err: wire.ErrUnreadable}, 0
 	}

@@ -49,7 +49,7 @@ func (l *Lock) ForceUnlock(ctx context.Context) error {
 
 // holderReport is what one server says about the holder.
 type holderReport struct {
-	holder session.HolderInfo
+	holder layout.HolderInfo
 	hold   string
 	err    error
 }
@@ -93,12 +93,12 @@ func (l *Lock) queryAll(ctx context.Context, query func(context.Context, *sessio
 	return nil
 }
 
-func (l *Lock) holder(ctx context.Context) (session.HolderInfo, error) {
+func (l *Lock) holder(ctx context.Context) (layout.HolderInfo, error) {
 	if err := l.root().CheckArgs(); err != nil {
-		return session.HolderInfo{}, err
+		return layout.HolderInfo{}, err
 	}
 	enough := majority(len(l.members))
-	holders, counts := make(map[string]session.HolderInfo), make(map[string]int)
+	holders, counts := make(map[string]layout.HolderInfo), make(map[string]int)
 	free, most, best := 0, 0, ""
 	var failures []error
 	err := l.queryAll(ctx, func(ctx context.Context, m *session.Session) (o holderReport) {
@@ -124,20 +124,20 @@ func (l *Lock) holder(ctx context.Context) (session.HolderInfo, error) {
 	})
 	switch {
 	case err != nil:
-		return session.HolderInfo{}, err
+		return layout.HolderInfo{}, err
 	case most >= enough:
 		return holders[best], nil
 	case most+len(failures) < enough:
-		return session.HolderInfo{}, errs.ErrNotHeld
+		return layout.HolderInfo{}, errs.ErrNotHeld
 	}
-	return session.HolderInfo{}, errs.Join(failures...)
+	return layout.HolderInfo{}, errs.Join(failures...)
 }
 
 // attemptSize is the length of what the servers' holds of one attempt have in common.
 const attemptSize = 19
 
 // mergeHolders combines what two servers say about one holder.
-func mergeHolders(a, b session.HolderInfo) session.HolderInfo {
+func mergeHolders(a, b layout.HolderInfo) layout.HolderInfo {
 	if a.Kind == "" {
 		return b
 	}

@@ -49,7 +49,7 @@ func New(sessions []*signalbox.Session, name string, options ...signalbox.LockOp
 		l.base.Fail(err)
 		return l
 	}
-	l.base = acquire.Make(sessions[0], name, session.Redlock, options)
+	l.base = acquire.Make(sessions[0], name, &layout.Redlock, options)
 	l.base.Name = displayName(l.members, name)
 	longest, err := greatestLease(l.base.Terms, l.base.Quorum)
 	if err = errs.Join(l.base.Err, err); err == nil {

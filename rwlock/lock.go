@@ -19,7 +19,7 @@ import (
 // makes one; the zero Lock is of no use.
 type Lock struct {
 	writer, reader acquire.Acquirer
-	table          *layout.RWLock
+	table          *layout.RWLockTable
 	registry       *rwRegistry
 }
 
@@ -27,7 +27,7 @@ type Lock struct {
 // is not valid, every call returns the error, and so does Check.
 func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Lock {
 	l := new(Lock)
-	l.writer.Base = acquire.MakeIn(s, name, session.RWLock, options, func(l *layout.Layout) bool { return l.RWLock != nil })
+	l.writer.Base = acquire.Make(s, name, &layout.RWLock, options)
 	if l.writer.Err != nil {
 		return l
 	}
@@ -46,17 +46,17 @@ func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Lo
 // shared has what locks with certain options share.
 type shared struct{ writer, reader acquire.Shared }
 
-func (r *rwRegistry) newShared(table *layout.RWLock, s *session.Resolved) *shared {
+func (r *rwRegistry) newShared(table *layout.RWLockTable, s *session.Resolved) *shared {
 	life := s.Terms.First()
 	return &shared{
 		writer: r.NewShared(&r.writers, &queue.Request{
 			Life: life, FloorTTL: s.Floor, Args: []string{"w"},
 			// A writer requests the lock also while its session writes: the lock may be taken by force, or the writer downgraded.
-			ShareKey: acquire.ShareKeyFor(&table.Kind, waitroom.ShareKey{}, waitroom.ShareKey{Policy: waitroom.Own}),
+			ShareKey: acquire.ShareKeyFor(&table.Table, waitroom.ShareKey{}, waitroom.ShareKey{Policy: waitroom.Own}),
 		}, s.Terms.Lease),
 		reader: r.NewShared(&r.readers, &queue.Request{
 			Life: life, FloorTTL: s.Floor, Args: []string{"r"}, Concurrent: true,
-			ShareKey: acquire.ShareKeyFor(&table.Kind, shareKey(s), waitroom.ShareKey{Policy: waitroom.Own, Concurrent: true}),
+			ShareKey: acquire.ShareKeyFor(&table.Table, shareKey(s), waitroom.ShareKey{Policy: waitroom.Own, Concurrent: true}),
 		}, s.Terms.Lease),
 	}
 }
@@ -188,10 +188,10 @@ type rwRegistry struct {
 func registryOf(s *session.Session, l *layout.Layout) *rwRegistry {
 	return session.RegistryOf(s, l.RWLock.RegistryName, func() *rwRegistry {
 		r := &rwRegistry{
-			Manager: acquire.NewManager(s, l, &l.RWLock.Kind, nil),
+			Manager: acquire.NewManager(s, l, &l.RWLock.Table, nil),
 			readers: hold.Scope{Kind: kind}, writers: hold.Scope{Kind: kind},
 		}
-		r.shared = *r.newShared(l.RWLock, s.Defaults[session.RWLock])
+		r.shared = *r.newShared(l.RWLock, s.DefaultsOf(&layout.RWLock))
 		r.Share = l.RWLock.Share
 		return r
 	})

@@ -29,7 +29,7 @@ const MaxPermits = 1<<31 - 1
 // Semaphore is of no use.
 type Semaphore struct {
 	single   acquire.Acquirer // acquires one permit, as most calls do
-	table    *layout.Semaphore
+	table    *layout.SemaphoreTable
 	registry *permitRegistry
 	capacity int
 }
@@ -39,14 +39,14 @@ type Semaphore struct {
 // fail: during a deployment some processes still pass the old number. A waiter continues to wait
 // when the number changes.
 func ExactCapacity() signalbox.LockOption {
-	return session.Option(session.ExactCapacity, nil, func(l *session.LockSettings) { l.Exact = true })
+	return session.Option(layout.OptionExactCapacity, nil, func(l *session.LockSettings) { l.Exact = true })
 }
 
 // Plain makes a semaphore without owners, in a layout of others that has one: a number of free permits, whose
 // other users have neither ids nor leases. docs/redisson-protocol.md says what differs. In any other
 // layout it is ErrBadOption.
 func Plain() signalbox.LockOption {
-	return session.Option(session.Plain, nil, func(l *session.LockSettings) { l.Plain = true })
+	return session.Option(layout.OptionPlain, nil, func(l *session.LockSettings) { l.Plain = true })
 }
 
 // New returns the semaphore name of the session. capacity is the number of permits to begin with, from 1 to MaxPermits.
@@ -60,7 +60,7 @@ func Plain() signalbox.LockOption {
 func New(s *signalbox.Session, name string, capacity int, options ...signalbox.LockOption) *Semaphore {
 	sem := &Semaphore{capacity: capacity}
 	base := &sem.single.Base
-	*base = acquire.MakeIn(s, name, session.Semaphore, options, has)
+	*base = acquire.Make(s, name, &layout.Semaphore, options)
 	err := errs.Join(base.Err, checkCapacity(capacity))
 	if err == nil {
 		sem.table, err = tableOf(base)
@@ -75,10 +75,8 @@ func New(s *signalbox.Session, name string, capacity int, options ...signalbox.L
 	return sem
 }
 
-func has(l *layout.Layout) bool { return l.Semaphore != nil }
-
 // tableOf returns what the semaphore is on the server.
-func tableOf(b *acquire.Base) (*layout.Semaphore, error) {
+func tableOf(b *acquire.Base) (*layout.SemaphoreTable, error) {
 	switch {
 	case !b.Plain:
 		return b.Layout.Semaphore, nil
@@ -245,7 +243,7 @@ func (s *Semaphore) newRequest(n int) *queue.Request {
 	}
 	return &queue.Request{
 		Life: s.single.Terms.First(), FloorTTL: s.single.Floor, Mode: weight, Concurrent: true,
-		ShareKey: acquire.ShareKeyFor(&s.table.Kind, s.shareKey(n), waitroom.ShareKey{Policy: waitroom.Own, Concurrent: true}),
+		ShareKey: acquire.ShareKeyFor(&s.table.Table, s.shareKey(n), waitroom.ShareKey{Policy: waitroom.Own, Concurrent: true}),
 		Args:     append([]string{capacity, exact}, s.table.Args...),
 	}
 }
@@ -287,9 +285,9 @@ type singlePermit struct {
 // Alias implements session.Aliased.
 func (r *permitRegistry) Alias() string { return r.alias }
 
-func registryOf(s *session.Session, l *layout.Layout, table *layout.Semaphore) *permitRegistry {
+func registryOf(s *session.Session, l *layout.Layout, table *layout.SemaphoreTable) *permitRegistry {
 	return session.RegistryOf(s, table.RegistryName, func() *permitRegistry {
-		r := &permitRegistry{Manager: acquire.NewManager(s, l, &table.Kind, refusal), scope: hold.Scope{Kind: kind}}
+		r := &permitRegistry{Manager: acquire.NewManager(s, l, &table.Table, refusal), scope: hold.Scope{Kind: kind}}
 		if table.SessionAlias != nil {
 			r.alias = table.SessionAlias(s.ID())
 		}

@@ -25,8 +25,8 @@ var table = layout.Layout{
 	Session:  sessionOf,
 	Describe: describeScript,
 	WaiterID: "0", // the message of every release
-	Lock: &layout.Exclusive{
-		Kind: layout.Kind{
+	Lock: &layout.ExclusiveTable{
+		Table: layout.Table{
 			RegistryName: "reentrant, SET NX",
 			Keys: func(n names.Set) layout.Keys {
 				return layout.Keys{All: []string{n.Holder}, Channel: n.More}

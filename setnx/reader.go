@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/layout"
-	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -17,18 +16,20 @@ import (
 //
 //nolint:gochecknoglobals // a constant table
 var reader = layout.Reader{
-	Types:    []string{layout.StringKey},
-	ReadKey:  func(e layout.Entry, _ string) { readValue(e, func(h layout.Holder) bool { return h.Session != "" }) },
-	ReadName: func(e layout.Entry) { readValue(e, func(layout.Holder) bool { return true }) },
+	Types: []string{layout.StringKey},
+	ReadKey: func(i *layout.Inspection, _ string) {
+		readValue(i, func(h layout.Holder) bool { return h.Session != "" })
+	},
+	ReadName: func(i *layout.Inspection) { readValue(i, func(layout.Holder) bool { return true }) },
 }
 
 // labelSize is how much of a value is shown.
 const labelSize = 64
 
 // readValue queries what a string is. It is a lock if isLock returns true for its holder.
-func readValue(e layout.Entry, isLock func(layout.Holder) bool) {
-	call := wire.Call{Script: scripts.SessionReadString, Keys: []string{e.Key()}, Args: []string{strconv.Itoa(labelSize)}}
-	e.Query(call, func(reply wire.Reply) {
+func readValue(i *layout.Inspection, isLock func(layout.Holder) bool) {
+	call := wire.Call{Script: scripts.SessionReadString, Keys: []string{i.Key}, Args: []string{strconv.Itoa(labelSize)}}
+	i.Query(call, func(reply wire.Reply) {
 		value := reply.Text(0)
 		holder := layout.Holder{Label: value, Session: sessionOf(value)}
 		if holder.Session != "" {
@@ -38,7 +39,7 @@ func readValue(e layout.Entry, isLock func(layout.Holder) bool) {
 			holder.Until = time.UnixMilli(ends)
 		}
 		if value != "" && isLock(holder) {
-			e.Report(layout.Use{Kind: string(session.Reentrant), Holders: []layout.Holder{holder}})
+			i.Report(layout.Use{Kind: layout.Reentrant.Name, Holders: []layout.Holder{holder}})
 		}
 	})
 }

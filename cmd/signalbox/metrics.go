@@ -94,7 +94,7 @@ const maxGroups = 100
 func groups(entries []inspect.Entry) (all []inspect.Entry) {
 	for _, e := range entries {
 		isOther := len(all) == 0 || all[len(all)-1].Name != e.Name // a digest may look like a name
-		if e.Kind == inspect.Shards && utf8.ValidString(e.Name) && isOther && len(all) < maxGroups {
+		if e.Shards > 0 && utf8.ValidString(e.Name) && isOther && len(all) < maxGroups {
 			all = append(all, e)
 		}
 	}
@@ -115,18 +115,10 @@ type kindTotals struct {
 	longest                 time.Duration
 }
 
-// kinds are those that have a metric even if there are no names.
-//
-//nolint:gochecknoglobals // a constant table
-var kinds = []string{
-	inspect.Reentrant, inspect.Fair, inspect.RWLock, inspect.Semaphore, inspect.Countdown, inspect.Redlock, inspect.Election, inspect.Once,
-	inspect.Shards, inspect.Exclusive, inspect.Foreign, inspect.Number,
-}
-
 func totals(now inspect.Snapshot) map[string]kindTotals {
 	all := make(map[string]kindTotals)
-	for _, kind := range kinds {
-		all[kind] = kindTotals{}
+	for _, kind := range inspect.Kinds() {
+		all[kind] = kindTotals{} // a kind has a metric even if there are no names
 	}
 	for _, e := range now.Entries {
 		t := all[e.Kind]

@@ -132,14 +132,14 @@ func recallIdle(ctx context.Context, s *signalbox.Session, name string, busy []i
 func holdersOf(ctx context.Context, s *signalbox.Session, name string, kinds ...string) ([]inspect.Entry, error) {
 	entries, err := inspect.Name(ctx, s, name)
 	return slices.DeleteFunc(entries, func(e inspect.Entry) bool {
-		return e.HolderCount == 0 && e.Kind != inspect.Countdown || len(kinds) > 0 && !slices.Contains(kinds, e.Kind)
+		return !e.IsHeld() || len(kinds) > 0 && !slices.Contains(kinds, e.Kind)
 	}), err
 }
 
 // describe returns a line about the first holder of an entry, with what is strange in it quoted.
 func describe(e inspect.Entry) string {
-	if e.Kind == inspect.Countdown {
-		return fmt.Sprintf("as %s, %d of %d ids are missing", e.Kind, e.Left, e.Total)
+	if e.HolderCount == 0 && e.Summary() != "" {
+		return "as " + e.Kind + ", " + e.Summary()
 	}
 	text := "as " + e.Kind
 	if len(e.Holders) > 0 {

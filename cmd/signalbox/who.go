@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -41,22 +42,12 @@ func newWho(s *serverFlags) *cobra.Command {
 		} else {
 			err = printWho(cmd.OutOrStdout(), args[0], s.under(), entries)
 		}
-		if err == nil && !anyHeld(entries) {
+		if err == nil && !slices.ContainsFunc(entries, inspect.Entry.IsHeld) {
 			return &exitError{code: codeNotHeld}
 		}
 		return err
 	})
 	return cmd
-}
-
-// anyHeld reports whether a process holds one of the entries.
-func anyHeld(entries []inspect.Entry) bool {
-	for _, e := range entries {
-		if e.HolderCount > 0 || e.Kind == inspect.Countdown {
-			return true
-		}
-	}
-	return false
 }
 
 // printWho prints entries. under says where the name was looked for.
@@ -70,7 +61,7 @@ func printWho(out io.Writer, name, under string, entries []inspect.Entry) error 
 		_, _ = fmt.Fprintf(table, "%s\n", headline(e))
 		for _, h := range e.Holders {
 			columns := []string{"  holds", words.Shown(h.Label), "since " + words.Moment(h.Since), "until " + words.Moment(h.Until), "token " + words.Token(h.Token)}
-			if e.Kind == inspect.Shards {
+			if e.Shards > 0 {
 				columns = memberWords(h)
 			}
 			if h.MayBeIdle {
@@ -98,21 +89,22 @@ func printWho(out io.Writer, name, under string, entries []inspect.Entry) error 
 // headline says what a name is used for.
 func headline(e inspect.Entry) string {
 	text := words.Shown(e.Name) + ": " + e.Kind
+	summary := e.Summary()
 	switch {
-	case e.Kind == inspect.Countdown:
-		text += fmt.Sprintf(", %s, since %s", words.Held(e), words.Moment(e.Since))
-	case e.Kind == inspect.Once:
-		text += fmt.Sprintf(", an outcome is stored, of a run that began %s, until %s", words.Moment(e.Since), words.Moment(e.Until))
 	case e.Kind == inspect.Foreign:
 		text += ", the key is another program's: " + words.Shown(e.Key)
 	case e.Kind == inspect.Number:
 		text += ", a latch, a semaphore or another program's counter"
-	case e.Kind == inspect.Shards:
+	case e.Shards > 0:
 		text = words.Shown(e.Name) + ": " + groupLine(e)
 	case e.Capacity > 0:
 		text += fmt.Sprintf(", %d of %d permits are held", e.Held, e.Capacity)
 	case e.Value != "":
 		text += ", value " + words.Shown(e.Value)
+	case e.IsHeld() && summary != "":
+		text += fmt.Sprintf(", %s, since %s", summary, words.Moment(e.Since))
+	case summary != "":
+		text += ", " + summary
 	}
 	return text
 }

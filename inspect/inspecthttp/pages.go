@@ -130,7 +130,7 @@ func (h *Handler) find(ctx context.Context, key, kind string) *inspect.Entry {
 
 // breakable reports whether Break can end what an entry shows.
 func breakable(e inspect.Entry) bool {
-	return !e.Hashed && !e.Raw && (e.HolderCount > 0 || e.Kind == inspect.Countdown)
+	return !e.Hashed && !e.Raw && e.IsHeld()
 }
 
 // Link returns the address of the page of a name, beside the present one.

@@ -32,41 +32,33 @@ type Base struct {
 	Names   names.Set
 }
 
-// Make returns the base of the lock name, of a kind that has the library's own layout alone. Nothing is sent.
-func Make(s *signalbox.Session, name string, kind session.Kind, options []signalbox.LockOption) Base {
-	return MakeIn(s, name, kind, options, func(l *layout.Layout) bool { return l == layout.Native() })
-}
-
-// MakeIn is Make for a kind that has the layouts of which has says so.
-func MakeIn(
-	s *signalbox.Session, name string, kind session.Kind, options []signalbox.LockOption, has func(*layout.Layout) bool,
-) Base {
+// Make returns the base of the lock name, of a kind. Nothing is sent.
+func Make(s *signalbox.Session, name string, kind *layout.Kind, options []signalbox.LockOption) Base {
 	var b Base
-	b.makeIn(s, name, kind, options, has)
+	b.make(s, name, kind, options)
 	return b
 }
 
-// makeIn makes b what MakeIn returns. Its frame is small, and so are those below it: a goroutine that makes a lock and then waits
+// make makes b what Make returns. Its frame is small, and so are those below it: a goroutine that makes a lock and then waits
 // for it keeps the largest stack that it had, since the runtime halves only stacks of which less than a quarter is used.
-func (b *Base) makeIn(
-	s *signalbox.Session, name string, kind session.Kind, options []signalbox.LockOption, has func(*layout.Layout) bool,
-) {
+func (b *Base) make(s *signalbox.Session, name string, kind *layout.Kind, options []signalbox.LockOption) {
 	b.Session = (*session.Handle)(s).Session()
 	b.Name = b.Session.DisplayName(name)
 	if err := b.Session.Valid(); err != nil {
 		b.Fail(err)
 		return
 	}
-	b.Resolved = b.Session.Defaults[kind]
-	if len(options) > 0 {
-		b.Resolved = resolveOptions(&b.Session.Settings.Lock, kind, options)
+	if len(options) == 0 {
+		b.Resolved = b.Session.DefaultsOf(kind)
+	} else {
+		b.Resolved = session.ResolveOptions(b.Session, kind, options)
 	}
 	var err error
 	b.Names, err = b.Session.Names(b.Layout, name)
 	if !b.Session.Runner.IsConnected() {
 		b.RefuseInCluster(b.Session.NamesInCluster(b.Layout, name))
 	}
-	if err = errs.Join(err, b.Err); err == nil && !has(b.Layout) {
+	if err = errs.Join(err, b.Err); err == nil && !kind.Has(b.Layout) {
 		err = lacksLayout(kind, b.Layout)
 	}
 	if err = cmp.Or(err, b.Unsupported); err != nil {
@@ -98,16 +90,8 @@ func (b *Base) RefuseInCluster(err error) {
 	b.Resolved = &refused
 }
 
-func lacksLayout(kind session.Kind, l *layout.Layout) error {
-	return fmt.Errorf("%w: %s has no layout of %s", errs.ErrBadOption, kind, l.Name)
-}
-
-// resolveOptions returns what options come to beside the defaults of the session.
-func resolveOptions(defaults *session.LockSettings, kind session.Kind, options []signalbox.LockOption) *session.Resolved {
-	set := *defaults
-	set.StartFor(kind)
-	session.Apply(&set, options)
-	return set.Resolve(kind)
+func lacksLayout(kind *layout.Kind, l *layout.Layout) error {
+	return fmt.Errorf("%w: %s has no layout of %s", errs.ErrBadOption, kind.Name, l.Name)
 }
 
 // CheckArgs returns the error in the arguments of New, or that b belongs to a lock that no New made, or nil.
@@ -153,7 +137,7 @@ func (b *Base) Member(ctx context.Context) *observe.MemberReports {
 }
 
 func (b *Base) labels() observe.Labels {
-	return observe.Labels{Kind: string(b.Kind), Class: b.Class, Name: b.Name}
+	return observe.Labels{Kind: b.Kind.Name, Class: b.Class, Name: b.Name}
 }
 
 // ReportForced returns err, and reports a ForceUnlock if it is nil.
@@ -298,7 +282,7 @@ func (b *Base) Explain(op string, err error) error {
 
 // opName returns what errors call an operation: permits are released.
 func (b *Base) opName(op string) string {
-	if op == "unlock" && b.Resolved != nil && b.Kind == session.Semaphore {
+	if op == "unlock" && b.Resolved != nil && b.Kind == &layout.Semaphore {
 		return "release"
 	}
 	return op
@@ -309,8 +293,8 @@ func (b *Base) opName(op string) string {
 func (b *Base) Named(op string, err error) error {
 	if op == "" {
 		op = "lock"
-		if b.Resolved != nil && b.Kind != session.Reentrant && b.Kind != session.Fair {
-			op = string(b.Kind)
+		if b.Resolved != nil && b.Kind != &layout.Reentrant && b.Kind != &layout.Fair {
+			op = b.Kind.Name
 		}
 	}
 	return &signalbox.OpError{Op: b.opName(op), Name: b.Name, Err: WithoutOp(err)}
@@ -378,9 +362,9 @@ func (b *Base) IsLocked(ctx context.Context) (bool, error) {
 	return err == nil, b.Explain("is locked", err)
 }
 
-func (b *Base) holder(ctx context.Context) (session.HolderInfo, error) {
+func (b *Base) holder(ctx context.Context) (layout.HolderInfo, error) {
 	if err := b.Connect(ctx); err != nil {
-		return session.HolderInfo{}, err
+		return layout.HolderInfo{}, err
 	}
 	h, err := b.Session.Holder(ctx, b.Layout, b.Names.Holder)
 	return h, CutShort(ctx, err)
@@ -396,12 +380,12 @@ func (b *Base) EachHold(ctx context.Context, script *scripts.Script, key, kind s
 		if err := b.Connect(ctx); err != nil {
 			return err
 		}
-		reply, err := b.Session.Runner.Run(ctx, session.ListCall(script, key, kind, from, HoldsPage))
+		reply, err := b.Session.Runner.Run(ctx, layout.ListCall(script, key, kind, from, HoldsPage))
 		switch {
 		case err != nil:
 			return CutShort(ctx, err)
 		case reply.Len() == 2 && reply.Code() == wire.Foreign:
-			return session.WrongKind(reply.Text(1))
+			return layout.WrongKind(reply.Text(1))
 		}
 		for i := 2; i+1 < reply.Len(); i += 2 {
 			if !yield(reply, i) {

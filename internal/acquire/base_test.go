@@ -14,7 +14,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/layout"
-	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/redisson"
 )
@@ -25,9 +24,6 @@ func newSession(t *testing.T, options ...signalbox.SessionOption) *signalbox.Ses
 	t.Cleanup(func() { _ = s.Close(context.Background()) })
 	return s
 }
-
-// every is a kind that has every layout.
-func every(*layout.Layout) bool { return true }
 
 // P9: a layout is a lock's own, whatever the session's others have.
 func TestLockHasTheRequestedLayout(t *testing.T) {
@@ -41,14 +37,14 @@ func TestLockHasTheRequestedLayout(t *testing.T) {
 		"Native":  {[]signalbox.LockOption{signalbox.WithLayout(signalbox.Native())}, "p:{a}:lock"},
 		"Zero":    {[]signalbox.LockOption{signalbox.WithLayout(signalbox.Layout{})}, "p:{a}:lock"},
 	} {
-		b := acquire.MakeIn(s, "a", session.Reentrant, c.options, every)
+		b := acquire.Make(s, "a", &layout.Reentrant, c.options)
 		require.NoError(t, b.Check(), name)
 		require.Equal(t, c.key, b.Names.Holder, name)
 	}
 	both := []signalbox.LockOption{signalbox.WithLayout(signalbox.Native()), signalbox.WithLayout(redisson.Layout(redisson.PlainChannels))}
-	twice := acquire.MakeIn(s, "a", session.Reentrant, both, every)
+	twice := acquire.Make(s, "a", &layout.Reentrant, both)
 	require.ErrorIs(t, twice.Check(), signalbox.ErrBadOption)
-	native := acquire.Make(s, "a", session.Reentrant, []signalbox.LockOption{signalbox.WithLayout(signalbox.Native())})
+	native := acquire.Make(s, "a", &layout.Reentrant, []signalbox.LockOption{signalbox.WithLayout(signalbox.Native())})
 	require.NoError(t, native.Check())
 }
 
@@ -60,14 +56,14 @@ func TestInvalidBaseFailsEveryCall(t *testing.T) {
 		base acquire.Base
 		want error
 	}{
-		"NoSession":     {acquire.Make(nil, "a", session.Reentrant, nil), signalbox.ErrBadOption},
-		"NoClient":      {acquire.Make(signalbox.NewSession(nil), "a", session.Reentrant, nil), signalbox.ErrBadOption},
-		"NoName":        {acquire.Make(s, "", session.Reentrant, nil), signalbox.ErrBadName},
-		"LongName":      {acquire.Make(s, strings.Repeat("x", 513), session.Reentrant, nil), signalbox.ErrBadName},
-		"NoLayout":      {acquire.Make(s, "a", session.Reentrant, []signalbox.LockOption{signalbox.WithLayout(redisson.Layout())}), signalbox.ErrBadOption},
-		"HashedName":    {acquire.MakeIn(newSession(t, signalbox.WithHashedNames()), "a", session.Reentrant, []signalbox.LockOption{signalbox.WithLayout(redisson.Layout())}, every), signalbox.ErrBadOption},
-		"BadOption":     {acquire.Make(s, "a", session.Reentrant, []signalbox.LockOption{signalbox.WithFixedLease(0)}), signalbox.ErrBadOption},
-		"ClosedSession": {acquire.Make(closed, "a", session.Reentrant, nil), signalbox.ErrClosed},
+		"NoSession":     {acquire.Make(nil, "a", &layout.Reentrant, nil), signalbox.ErrBadOption},
+		"NoClient":      {acquire.Make(signalbox.NewSession(nil), "a", &layout.Reentrant, nil), signalbox.ErrBadOption},
+		"NoName":        {acquire.Make(s, "", &layout.Reentrant, nil), signalbox.ErrBadName},
+		"LongName":      {acquire.Make(s, strings.Repeat("x", 513), &layout.Reentrant, nil), signalbox.ErrBadName},
+		"NoLayout":      {acquire.Make(s, "a", &layout.Redlock, []signalbox.LockOption{signalbox.WithLayout(redisson.Layout())}), signalbox.ErrBadOption},
+		"HashedName":    {acquire.Make(newSession(t, signalbox.WithHashedNames()), "a", &layout.Reentrant, []signalbox.LockOption{signalbox.WithLayout(redisson.Layout())}), signalbox.ErrBadOption},
+		"BadOption":     {acquire.Make(s, "a", &layout.Reentrant, []signalbox.LockOption{signalbox.WithFixedLease(0)}), signalbox.ErrBadOption},
+		"ClosedSession": {acquire.Make(closed, "a", &layout.Reentrant, nil), signalbox.ErrClosed},
 	} {
 		require.ErrorIs(t, c.base.Ready(t.Context()), c.want, name)
 		var op *signalbox.OpError
@@ -94,7 +90,7 @@ func TestOnlyALostLeaseIsLogged(t *testing.T) {
 	} {
 		var lines strings.Builder
 		s := newSession(t, signalbox.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
-		b := acquire.Make(s, "a", session.Reentrant, nil)
+		b := acquire.Make(s, "a", &layout.Reentrant, nil)
 		b.LogLost(c.end)
 		require.NoError(t, s.Close(t.Context()), "which writes what was collected")
 		if c.want == "" {

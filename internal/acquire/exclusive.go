@@ -44,11 +44,11 @@ type exclusiveRegistry struct {
 
 // Make makes e the lock name of the session. Nothing is sent. If the name or an option is not valid, Err says so.
 func (e *Exclusive) Make(s *signalbox.Session, name string, mode Mode, options []signalbox.LockOption) {
-	kind := session.Reentrant
+	kind := &layout.Reentrant
 	if mode == Ordered {
-		kind = session.Fair
+		kind = &layout.Fair
 	}
-	e.makeIn(s, name, kind, options, func(l *layout.Layout) bool { return tableIn(l, kind) != nil })
+	e.Base.make(s, name, kind, options)
 	if e.Err != nil {
 		return
 	}
@@ -65,26 +65,26 @@ func (e *Exclusive) Make(s *signalbox.Session, name string, mode Mode, options [
 }
 
 // tableIn returns the locks of a kind in l, or nil. What is made of a lock, as an election, is made of a fair one.
-func tableIn(l *layout.Layout, kind session.Kind) *layout.Exclusive {
-	if kind == session.Reentrant {
+func tableIn(l *layout.Layout, kind *layout.Kind) *layout.ExclusiveTable {
+	if kind == &layout.Reentrant {
 		return l.Lock
 	}
 	return l.Fair
 }
 
 // table returns what e is on the server.
-func (e *Exclusive) table() *layout.Exclusive { return tableIn(e.Layout, e.Kind) }
+func (e *Exclusive) table() *layout.ExclusiveTable { return tableIn(e.Layout, e.Kind) }
 
 // newRegistry makes the registry of the session for the locks of the layout of e.
-func (e *Exclusive) newRegistry(kind session.Kind) *exclusiveRegistry {
-	table := e.table()
+func (e *Exclusive) newRegistry(kind *layout.Kind) *exclusiveRegistry {
+	table, name := e.table(), kind.Name
 	if table.ModeInHold {
-		kind = "lock" // both kinds, in the log of the session
+		name = "lock" // both kinds, in the log of the session
 	}
-	r := &exclusiveRegistry{Manager: NewManager(e.Session, e.Layout, &table.Kind, nil), scope: hold.Scope{Kind: string(kind)}}
+	r := &exclusiveRegistry{Manager: NewManager(e.Session, e.Layout, &table.Table, nil), scope: hold.Scope{Kind: name}}
 	r.AcquireMany, r.ReleaseMany = table.AcquireMany, table.ReleaseMany
-	r.turns = e.share(r, Turns, e.Session.Defaults[session.Reentrant])
-	r.ordered = e.share(r, Ordered, e.Session.Defaults[session.Fair])
+	r.turns = e.share(r, Turns, e.Session.DefaultsOf(&layout.Reentrant))
+	r.ordered = e.share(r, Ordered, e.Session.DefaultsOf(&layout.Fair))
 	return r
 }
 
@@ -107,7 +107,7 @@ func (e *Exclusive) newRequest(mode Mode, s *session.Resolved) *queue.Request {
 			w.Mode, w.KeepFor = string(Kept), s.KeepWarm
 		}
 	}
-	w.ShareKey = ShareKeyFor(&table.Kind, w.ShareKey, waitroom.ShareKey{Policy: waitroom.Own, MaxHolds: 1})
+	w.ShareKey = ShareKeyFor(&table.Table, w.ShareKey, waitroom.ShareKey{Policy: waitroom.Own, MaxHolds: 1})
 	if w.KeepFor > 0 {
 		joint := *w
 		joint.Mode, joint.KeepFor = string(Turns), 0 // its first waiter need not recall it

@@ -21,7 +21,7 @@ type Manager struct {
 	session.HoldRegistry // the one of the two that there is
 
 	session *session.Session
-	kind    *layout.Kind
+	kind    *layout.Table
 
 	Queues  *queue.Queues
 	Retries *RetryRegistry
@@ -45,7 +45,7 @@ type Manager struct {
 
 // NewManager returns the Manager of the locks of kind in a session. refusal turns replies that only the scripts of this
 // kind have into errors; nil means that there are no such replies.
-func NewManager(s *session.Session, l *layout.Layout, kind *layout.Kind, refusal func(wire.Reply) error) Manager {
+func NewManager(s *session.Session, l *layout.Layout, kind *layout.Table, refusal func(wire.Reply) error) Manager {
 	if refusal == nil {
 		refusal = unknownReply
 	}

@@ -38,10 +38,10 @@ func TestHoldThatBeginsAfterARecheckAsksTheServer(t *testing.T) {
 		"Native":   {signalbox.Native(), queue.Request{Life: time.Hour, FloorTTL: "60000", Mode: "f"}},
 		"Redisson": {redisson.Layout(), queue.Request{Life: time.Hour, ShareKey: waitroom.ShareKey{Policy: waitroom.Own, MaxHolds: 1}}},
 	} {
-		options, inBoth := []signalbox.LockOption{signalbox.WithLayout(l.Layout)}, func(*layout.Layout) bool { return true }
-		b := acquire.MakeIn(s, of, session.Reentrant, options, inBoth)
+		options := []signalbox.LockOption{signalbox.WithLayout(l.Layout)}
+		b := acquire.Make(s, of, &layout.Reentrant, options)
 		require.NoError(t, b.Ready(t.Context()))
-		kind := &b.Layout.Lock.Kind
+		kind := &b.Layout.Lock.Table
 		manager := acquire.NewManager((*session.Handle)(s).Session(), b.Layout, kind, nil)
 		recheck := func(key string) {
 			for _, h := range manager.LocalHolds(key, true) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/queue"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
@@ -152,7 +153,7 @@ func (a *attempt) handleTryReply(reply wire.Reply, sent timers.Instant) (heldFor
 		return 0, errLate
 	case code == wire.Foreign:
 		a.recordNothing()
-		return 0, session.WrongKind(reply.Text(1))
+		return 0, layout.WrongKind(reply.Text(1))
 	case code == wire.TooFew, code == wire.OtherCapacity:
 		a.recordNothing()
 		return 0, registry.config.Refusal(reply)

@@ -8,8 +8,8 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// Latch is the count-down latch in a layout.
-type Latch struct {
+// LatchTable is the count-down latch in a layout.
+type LatchTable struct {
 	// RegistryName is the name of the registry that has the latches of this layout in a session.
 	RegistryName string
 	// Key returns the key of a latch, and EndedChannel the channel on which the end of a round is published.
@@ -46,7 +46,7 @@ type Evidence interface {
 }
 
 //nolint:gochecknoglobals // a constant table
-var nativeLatch = Latch{
+var nativeLatch = LatchTable{
 	RegistryName: "countdown",
 	Key:          names.Set.Latch,
 	EndedChannel: names.Set.Ended,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package layout describes how locks are stored on the server: their keys and channels, the format of a hold,
-// and the scripts. Primitives get all of it from here, so that the same code speaks several layouts.
+// and the scripts. Primitives get all of it from here, so that the same code speaks several layouts. Each kind of lock
+// has a value, Kind, with what others must know of it.
 //
 // # Guarantees
 //
@@ -48,12 +49,12 @@ type Layout struct {
 	// Describe returns the holder of a lock.
 	Describe *scripts.Script
 	// The kinds of locks; nil if the layout does not have the kind.
-	Lock           *Exclusive // reentrant
-	Fair           *Exclusive
-	RWLock         *RWLock
-	Semaphore      *Semaphore
-	PlainSemaphore *Semaphore // permits without owners, and with leases only for holds of this library
-	Latch          *Latch
+	Lock           *ExclusiveTable // reentrant
+	Fair           *ExclusiveTable
+	RWLock         *RWLockTable
+	Semaphore      *SemaphoreTable
+	PlainSemaphore *SemaphoreTable // permits without owners, and with leases only for holds of this library
+	Latch          *LatchTable
 	// Reader reads the keys of the layout for package inspect, which knows those of the library's own layout itself: nil there.
 	Reader *Reader
 }

@@ -47,7 +47,7 @@ func TestKindsOfOneNameShareNoQueue(t *testing.T) {
 	require.NoError(t, err)
 	l := layout.Native()
 	kinds := map[string]string{n.Holder: "the holder key, which all locks share"}
-	for _, g := range []layout.Kind{l.Fair.Kind, l.RWLock.Kind, l.Semaphore.Kind} {
+	for _, g := range []layout.Table{l.Fair.Table, l.RWLock.Table, l.Semaphore.Table} {
 		keys := g.Keys(g.Names(n))
 		require.Contains(t, []string{n.HeartbeatsKey(), n.RWHeartbeats(), n.PermitsHeartbeats()}, keys.All[len(keys.All)-1], "the last key has the heartbeats")
 		for _, key := range keys.All {

@@ -28,8 +28,8 @@ var native = Layout{
 	Lock:     &nativeLock,
 	Fair:     &nativeLock,
 	Latch:    &nativeLatch,
-	RWLock: &RWLock{
-		Kind: Kind{
+	RWLock: &RWLockTable{
+		Table: Table{
 			RegistryName: "rwlock",
 			NamesOf:      names.Set.ForRWLock,
 			Keys:         nativeKeys,
@@ -51,8 +51,8 @@ var native = Layout{
 // nativeLock is the reentrant and the fair lock: one kind at the server.
 //
 //nolint:gochecknoglobals // a constant table
-var nativeLock = Exclusive{
-	Kind: Kind{
+var nativeLock = ExclusiveTable{
+	Table: Table{
 		RegistryName: "lock",
 		Keys:         nativeKeys,
 		Renew:        scripts.HolderRenew,

@@ -17,8 +17,8 @@ const (
 )
 
 //nolint:gochecknoglobals // a constant table
-var nativeSemaphore = Semaphore{
-	Kind: Kind{
+var nativeSemaphore = SemaphoreTable{
+	Table: Table{
 		RegistryName: "semaphore",
 		NamesOf:      names.Set.ForSemaphore,
 		Keys:         nativeKeys,

@@ -68,10 +68,10 @@ func (s Set) Unlocked() string { return s.Holder + unlockedSuffix }
 
 // QueueKey is the key of the queue of a reentrant or fair lock. Each kind has queue keys of its own, so that no
 // script of another kind finds its tickets.
-func (s Set) QueueKey() string { return s.base() + queueSuffix }
+func (s Set) QueueKey() string { return s.Base() + queueSuffix }
 
 // HeartbeatsKey is the key that says until when the sessions in that queue count as alive.
-func (s Set) HeartbeatsKey() string { return s.base() + heartbeatsSuffix }
+func (s Set) HeartbeatsKey() string { return s.Base() + heartbeatsSuffix }
 
 // AppendKeys appends the keys of the scripts of a kind to to, in their order: Holder, Writers, Readers and RWHeartbeats to a set that
 // ForRWLock returned; Permits, PermitsQueue and PermitsHeartbeats to one of ForSemaphore; and else Holder, QueueKey and HeartbeatsKey,
@@ -89,7 +89,7 @@ func (s Set) AppendKeys(to []string) []string {
 
 // with returns s with the keys that have these suffixes, the last of which may be empty. They are one string in memory.
 func (s Set) with(first, second, third string) Set {
-	base, last := s.base(), ""
+	base, last := s.Base(), ""
 	if third != "" {
 		last = base
 	}
@@ -112,43 +112,43 @@ func (s Set) ForSemaphore() Set {
 }
 
 // Writers is the key of the waiting writers of a read-write lock.
-func (s Set) Writers() string { return s.base() + writersSuffix }
+func (s Set) Writers() string { return s.Base() + writersSuffix }
 
 // Readers is the key of the waiting readers of a read-write lock.
-func (s Set) Readers() string { return s.base() + readersSuffix }
+func (s Set) Readers() string { return s.Base() + readersSuffix }
 
 // RWHeartbeats is the key that says until when the sessions of these writers and readers count as
 // alive.
-func (s Set) RWHeartbeats() string { return s.base() + rwHeartbeatsSuffix }
+func (s Set) RWHeartbeats() string { return s.Base() + rwHeartbeatsSuffix }
 
 // Grants is the channel on which a session is notified of its grants, without the session id at the end. It
 // is in the slot of the lock.
-func (s Set) Grants() string { return s.base() + ":grants:" }
+func (s Set) Grants() string { return s.Base() + ":grants:" }
 
 // Latch is the key of the count-down latch of that name.
-func (s Set) Latch() string { return s.base() + ":latch" }
+func (s Set) Latch() string { return s.Base() + ":latch" }
 
 // Ended is the channel on which the end of a latch's round is published.
 func (s Set) Ended() string { return s.Latch() + ":ended" }
 
 // Leader is the key of the value that a leader has set, in the election of that name.
-func (s Set) Leader() string { return s.base() + ":leader" }
+func (s Set) Leader() string { return s.Base() + ":leader" }
 
 // Changed is the channel on which the observers of that election are notified.
 func (s Set) Changed() string { return s.Leader() + ":changed" }
 
 // Outcome is the key of what was stored for a name that runs once.
-func (s Set) Outcome() string { return s.base() + ":once" }
+func (s Set) Outcome() string { return s.Base() + ":once" }
 
 // Stored is the channel on which a stored outcome is published.
 func (s Set) Stored() string { return s.Outcome() + ":stored" }
 
 // Fence is the key of the last token that was made to be ordered over several servers.
-func (s Set) Fence() string { return s.base() + ":fence" }
+func (s Set) Fence() string { return s.Base() + ":fence" }
 
 // Permits is the key with the holders of permits of the semaphore. It shares no key with a lock: a lock of
 // the same name exists beside it.
-func (s Set) Permits() string { return s.base() + permitsSuffix }
+func (s Set) Permits() string { return s.Base() + permitsSuffix }
 
 // PermitsQueue is the key of the queue for permits.
 func (s Set) PermitsQueue() string { return s.Permits() + ":queue" }
@@ -157,7 +157,7 @@ func (s Set) PermitsQueue() string { return s.Permits() + ":queue" }
 func (s Set) PermitsHeartbeats() string { return s.Permits() + ":heartbeats" }
 
 // Shards is the key of the group of shards of that name. The other keys of the group begin with it.
-func (s Set) Shards() string { return s.base() + ":shards" }
+func (s Set) Shards() string { return s.Base() + ":shards" }
 
 // ShardKeys returns the keys of that group, in the order of scripts. The third has the ends of the members' leases.
 func (s Set) ShardKeys() []string {
@@ -171,8 +171,8 @@ func (s Set) ShardKeys() []string {
 // at the end.
 func (s Set) ShardNews() string { return s.Shards() + ":news:" }
 
-// base is what all keys and channels of a name begin with.
-func (s Set) base() string { return s.Holder[:strings.IndexByte(s.Holder, '}')+1] }
+// Base is what all keys and channels of a name begin with. A kind whose keys only its own scripts need makes them from it.
+func (s Set) Base() string { return s.Holder[:strings.IndexByte(s.Holder, '}')+1] }
 
 // Grants is the channel on which a session is notified of the grants of all its locks, without the session id
 // at the end: without slots one channel is enough.

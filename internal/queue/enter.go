@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
@@ -238,7 +239,7 @@ func (a *Attempt) handleEnterReply(reply wire.Reply, sent timers.Instant, hasHea
 		registry.session.Clock.Observe(q.keys.Slot, reply.Stamp(1), now)
 		return errLate
 	case code == wire.Foreign:
-		return session.WrongKind(reply.Text(1))
+		return layout.WrongKind(reply.Text(1))
 	case code == wire.TooFew, code == wire.OtherCapacity:
 		return q.registry.protocol.Refusal(reply)
 	default:

@@ -5,6 +5,7 @@ package session
 import (
 	"time"
 
+	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
@@ -30,3 +31,6 @@ func (s *Session) ownChannel() *forceChannel {
 	defer s.mu.Unlock()
 	return s.mu.forceListening.own
 }
+
+// StartOf is what locks of a kind start from.
+func StartOf(s *Settings, kind *layout.Kind) LockSettings { return s.startOf(kind) }

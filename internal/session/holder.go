@@ -4,121 +4,44 @@ package session
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
-
-// HolderInfo describes the holder of a lock. signalbox.Holder has the same fields, and documents them.
-type HolderInfo struct {
-	Kind           string
-	Shared         bool
-	MayBeIdle      bool
-	Label, Session string
-	Since, Until   time.Time
-	Token          uint64
-}
 
 // describedHold is a hold that a holder key names.
 type describedHold struct {
-	HolderInfo
+	layout.HolderInfo
 
 	kind, hold string
 }
 
-// keptMode is the letter of a reentrant lock that its session may keep while no goroutine uses it.
-const keptMode = "k"
-
-// kinds are the kinds of locks by their letters.
-//
-//nolint:gochecknoglobals // a constant table
-var kinds = map[string]string{"r": "reentrant", keptMode: "reentrant", "f": "fair", "w": "rwlock", "q": "redlock", "l": "reentrant or fair"}
-
-// KindName returns the kind for a letter of a holder key: the letter itself if a later release wrote it.
-func KindName(letter string) string {
-	if name, known := kinds[letter]; known {
-		return name
-	}
-	return letter
-}
-
-// WrongKind returns the error of a call that found a key of another kind: by its letter, or "?" if it is no
-// lock.
-func WrongKind(letter string) error {
-	if letter == "?" {
-		return fmt.Errorf("%w: the key is not a lock's", errs.ErrWrongKind)
-	}
-	return fmt.Errorf("%w: a lock of another kind holds it (%s)", errs.ErrWrongKind, KindName(letter))
-}
-
 // Holder returns the holder of the lock of key, of any kind, or ErrNotHeld. It is one round trip.
-func (s *Session) Holder(ctx context.Context, l *layout.Layout, key string) (HolderInfo, error) {
+func (s *Session) Holder(ctx context.Context, l *layout.Layout, key string) (layout.HolderInfo, error) {
 	h, err := s.describe(ctx, l, key)
 	return h.HolderInfo, err
 }
 
 // Hold is Holder in the library's own layout. It also returns the hold's id.
-func (s *Session) Hold(ctx context.Context, key string) (HolderInfo, string, error) {
+func (s *Session) Hold(ctx context.Context, key string) (layout.HolderInfo, string, error) {
 	h, err := s.describe(ctx, layout.Native(), key)
 	return h.HolderInfo, h.hold, err
 }
 
-// DescribeCall is the call whose reply ReadHold reads, in the library's own layout.
-func DescribeCall(key string) wire.Call { return describeCall(layout.Native(), key) }
-
-func describeCall(l *layout.Layout, key string) wire.Call {
-	return wire.Call{Script: l.Describe, Keys: []string{key}}
-}
-
-// ReadHold returns what the reply to DescribeCall says: the holder, its hold, and the letter of its kind.
-func ReadHold(reply wire.Reply) (holder HolderInfo, hold, letter string, err error) {
-	h, err := readHeld(layout.Native(), reply)
-	return h.HolderInfo, h.hold, h.kind, err
-}
-
-// ListCall is the call of a script that lists holds of a key which has several: count of them, from the one with the index from
-// on. kind is what a key of its kind has as a member; "" in a layout of others.
-func ListCall(script *scripts.Script, key, kind string, from, count int) wire.Call {
-	return wire.Call{Script: script, Keys: []string{key}, Args: []string{kind, strconv.Itoa(from), strconv.Itoa(count)}}
-}
-
 func (s *Session) describe(ctx context.Context, l *layout.Layout, key string) (describedHold, error) {
-	reply, err := s.Runner.Run(ctx, describeCall(l, key))
+	reply, err := s.Runner.Run(ctx, l.DescribeCall(key))
 	if err != nil {
 		return describedHold{}, err
 	}
-	return readHeld(l, reply)
-}
-
-func readHeld(l *layout.Layout, reply wire.Reply) (describedHold, error) {
-	switch {
-	case reply.Code() == wire.NotDone:
-		return describedHold{}, errs.ErrNotHeld
-	case reply.Code() < wire.NotDone:
-		return describedHold{}, WrongKind("?")
-	}
-	h := describedHold{kind: reply.Text(1), hold: reply.Text(3)}
-	h.HolderInfo = HolderInfo{
-		Kind: KindName(h.kind), MayBeIdle: h.kind == keptMode, Label: reply.Text(4), Session: l.Session(h.hold),
-	}
-	if since := reply.Stamp(2); since != 0 {
-		h.Since, h.Token = since.Time(), since.Token()
-	}
-	if ends := reply.Int(5); ends >= 0 {
-		h.Until = time.UnixMilli(ends)
-	}
-	return h, nil
+	var h describedHold
+	h.HolderInfo, h.hold, h.kind, err = l.ReadHold(reply)
+	return h, err
 }
 
 // ForceRequest describes how a kind of lock is taken from its holder.
@@ -150,8 +73,8 @@ func (s *Session) Force(ctx context.Context, f ForceRequest) error {
 		case err != nil:
 			return errs.Join(err, lost)
 		case !strings.Contains(f.CompatibleKinds, h.kind):
-			return WrongKind(h.kind)
-		case !IsForceTarget(ctx, HoldID(h.hold)):
+			return layout.WrongKind(h.kind)
+		case !IsForceTarget(ctx, layout.HoldID(h.hold)):
 			return ErrOtherHold
 		}
 		reply, err := s.Runner.Run(ctx, f.Call(h.hold, names.Session(s.Settings.Prefix, h.Session)))
@@ -176,18 +99,6 @@ func (s *Session) Force(ctx context.Context, f ForceRequest) error {
 	return fmt.Errorf("%w: it changed hands %d times while it was to be taken", errs.ErrHeld, maxForces)
 }
 
-// HoldID identifies a hold for people: another hold has another one. It is a digest, since a client that knows the
-// hold itself may release it.
-func HoldID(hold string) string {
-	sum := sha256.Sum256([]byte(hold))
-	return base64.RawURLEncoding.EncodeToString(sum[:12])
-}
-
-// RoundID identifies the round of a latch that began at that time of the server.
-func RoundID(began time.Time) string {
-	return HoldID("round " + strconv.FormatInt(began.UnixMicro(), 10))
-}
-
 type forceTargetsKey struct{}
 
 // WithForceTargets returns a context for calls that end holds by force: they end the holds with these ids, and no others. The ids
@@ -204,7 +115,7 @@ func IsForceTarget(ctx context.Context, id string) bool {
 
 // FilterForceTargets returns the holds that the call is meant for. If there are only others it returns an error.
 func FilterForceTargets[H any](ctx context.Context, holds []H, hold func(H) string) ([]H, error) {
-	targets := slices.DeleteFunc(slices.Clone(holds), func(h H) bool { return !IsForceTarget(ctx, HoldID(hold(h))) })
+	targets := slices.DeleteFunc(slices.Clone(holds), func(h H) bool { return !IsForceTarget(ctx, layout.HoldID(hold(h))) })
 	if len(targets) == 0 && len(holds) > 0 {
 		return nil, ErrOtherHold
 	}

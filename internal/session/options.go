@@ -3,118 +3,23 @@
 package session
 
 import (
+	"cmp"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/layout"
 )
 
-// Kind is a kind of lock, by the name of its package.
-type Kind string
-
-// The kinds that have options.
-const (
-	Reentrant Kind = "reentrant"
-	Fair      Kind = "fair"
-	RWLock    Kind = "rwlock"
-	Semaphore Kind = "semaphore"
-	Countdown Kind = "countdown"
-	Redlock   Kind = "redlock"
-	Election  Kind = "election"
-	Once      Kind = "once"
-	Shards    Kind = "shards"
-)
-
-// allKinds is every one of them.
-//
-//nolint:gochecknoglobals // a constant table
-var allKinds = []Kind{Reentrant, Fair, RWLock, Semaphore, Countdown, Redlock, Election, Once, Shards}
-
-// OptionID names an option of locks, so that a lock knows which it was given.
-type OptionID uint32
-
-// The options. Each has a row in the table below.
-const (
-	RenewedLease OptionID = 1 << iota
-	FixedLease
-	MaxHold
-	WaitReplicas
-	Layout // of others
-	Native
-	ExactCapacity
-	Plain
-	Keep
-	Fenced
-	GreatestLease
-	TokenFloor
-	StepDown
-	Value
-	FirstLease
-	KeepOutcome
-	MaxWaiters
-	Class
-	Linger
-	ShardWeight
-	ShardLimit
-	ShardValue
-	RebalanceDelay
-	Moves
-	DrainLimit
-	Retry
-	KeepWarm
-)
-
-// optionRow says which kinds have an option, and how a lock of another kind drops a default of it. drop
-// is nil if such a lock ignores what the option sets.
-type optionRow struct {
-	option OptionID
-	name   string
-	kinds  []Kind
-	drop   func(*LockSettings)
-}
-
-// optionTable is all options.
-//
-//nolint:gochecknoglobals // a constant table
-var optionTable = []optionRow{
-	{RenewedLease, "WithRenewedLease", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock, Election, Once, Shards}, nil},
-	{FixedLease, "WithFixedLease", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock, Once}, func(l *LockSettings) { l.Fixed = false }},
-	{MaxHold, "WithMaxHold", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock, Once}, func(l *LockSettings) { l.MaxHold = 0 }},
-	{WaitReplicas, "WithReplicas", []Kind{Reentrant, Fair, RWLock, Semaphore, Election, Once}, func(l *LockSettings) { l.Replicas = Replicas{} }},
-	{TokenFloor, "WithTokenFloor", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock, Election, Once}, nil},
-	{FirstLease, "WithFirstLease", []Kind{Reentrant, Fair, RWLock, Semaphore, Redlock, Election, Once}, nil},
-	// The layout says which kinds have it. As a default it is not dropped: the lock would not be the one that others use.
-	{Layout, "WithLayout", nil, nil},
-	{Native, "WithLayout(Native)", allKinds, nil},
-	{ExactCapacity, "ExactCapacity", []Kind{Semaphore}, func(l *LockSettings) { l.Exact = false }},
-	{Plain, "Plain", []Kind{Semaphore}, func(l *LockSettings) { l.Plain = false }},
-	{Keep, "Keep", []Kind{Countdown}, func(l *LockSettings) { l.Keep = 0 }},
-	{KeepOutcome, "once.Keep", []Kind{Once}, func(l *LockSettings) { l.Outcome = 0 }},
-	{Linger, "once.Linger", []Kind{Once}, nil},
-	{MaxWaiters, "WithMaxWaiters", []Kind{Reentrant, Fair, RWLock, Semaphore}, func(l *LockSettings) { l.MaxWaiters = 0 }},
-	{KeepWarm, "WithKeepWarm", []Kind{Reentrant}, func(l *LockSettings) { l.KeepWarm = 0 }},
-	{Fenced, "Fenced", []Kind{Redlock}, func(l *LockSettings) { l.Quorum.Fenced = false }},
-	{StepDown, "StepDown", []Kind{Election}, func(l *LockSettings) { l.Election.StepDown = 0 }},
-	{Value, "Value", []Kind{Election}, func(l *LockSettings) { l.Election.Value = "" }},
-	{ShardWeight, "shards.Weight", []Kind{Shards}, func(l *LockSettings) { l.Shards.Weight = 0 }},
-	{ShardLimit, "shards.Limit", []Kind{Shards}, func(l *LockSettings) { l.Shards.Limit = 0 }},
-	{ShardValue, "shards.Value", []Kind{Shards}, func(l *LockSettings) { l.Shards.Value = "" }},
-	{RebalanceDelay, "RebalanceDelay", []Kind{Shards}, func(l *LockSettings) { l.Shards.RebalanceDelay = 0 }},
-	{Moves, "Moves", []Kind{Shards}, func(l *LockSettings) { l.Shards.Moves = 0 }},
-	{DrainLimit, "DrainLimit", []Kind{Shards}, func(l *LockSettings) { l.Shards.DrainLimit = 0 }},
-	{Retry, "Retry", []Kind{Shards}, func(l *LockSettings) { l.Shards.RetryMin, l.Shards.RetryMax = 0, 0 }},
-	{Class, "WithClass", allKinds, nil},
-	{GreatestLease, "GreatestLease", []Kind{Redlock}, func(l *LockSettings) { l.Quorum.Greatest = 0 }},
-}
-
 // Give records that the lock was given an option, valid or not.
-func (l *LockSettings) Give(o OptionID) { l.Given |= o }
+func (l *LockSettings) Give(o layout.Option) { l.Given |= o }
 
-// Option returns the option o. It calls set, unless err says what is wrong with its value.
-func Option(o OptionID, err error, set func(*LockSettings)) func(*LockSettings) {
+// Option returns the option o. It calls set, unless err says what is wrong with its value. A default that the kind does not take is
+// left out.
+func Option(o layout.Option, err error, set func(*LockSettings)) func(*LockSettings) {
 	return func(l *LockSettings) {
+		if l.leftOut&o != 0 {
+			return
+		}
 		l.Give(o)
 		if err != nil {
 			l.Fail(err)
@@ -127,13 +32,13 @@ func Option(o OptionID, err error, set func(*LockSettings)) func(*LockSettings) 
 // GiveLayout records that the lock was given a layout. The library's own cancels one of others; any other pair of layouts
 // is a contradiction.
 func (l *LockSettings) GiveLayout(in *layout.Layout) {
-	option := Layout
+	option := layout.OptionLayout
 	switch {
 	case in == layout.Native():
-		option = Native
-		l.Given &^= Layout
-		l.Plain = l.Plain && l.Given&Plain != 0
-	case l.Given&(Layout|Native) != 0 && l.Layout != in:
+		option = layout.OptionNative
+		l.Given &^= layout.OptionLayout
+		l.Plain = l.Plain && l.Given&layout.OptionPlain != 0
+	case l.Given&(layout.OptionLayout|layout.OptionNative) != 0 && l.Layout != in:
 		l.layoutConflict = contradiction(layoutOption(l.Layout), layoutOption(in))
 	}
 	l.Give(option)
@@ -143,51 +48,49 @@ func (l *LockSettings) GiveLayout(in *layout.Layout) {
 // layoutOption is what errors call the option of a layout.
 func layoutOption(l *layout.Layout) string { return "WithLayout(" + l.Name + ")" }
 
-// StartFor turns l, a copy of the session's defaults, into the settings that a lock of kind starts
-// from: it drops the options that the kind does not have. An election's term and the function of a once
-// have their whole lease from the start, unless the session has a default: their work is long, and a short
-// outage at its beginning would end a term, or let the function run twice. The leases of candidates and of members of a
-// group are shorter than those of locks, unless the session has a default.
-func (l *LockSettings) StartFor(kind Kind) {
-	if (l.Given&RenewedLease == 0 || l.Fixed) && (kind == Election || kind == Shards) {
-		l.Lease = DefaultTerm
-	}
-	if l.Given&FirstLease == 0 && (kind == Election || kind == Once) {
+// startOf returns what the settings of locks of a kind start from: the session's defaults, without those that the kind does not take.
+// A layout is never left out: the lock would not be the one that others use.
+func (s *Settings) startOf(kind *layout.Kind) LockSettings {
+	l := lockDefaults()
+	l.Lease = cmp.Or(kind.Lease, l.Lease)
+	if kind.WholeLease {
 		l.FirstLease = MaxLease
 	}
-	for _, r := range optionTable {
-		if l.Given&r.option != 0 && r.drop != nil && !slices.Contains(r.kinds, kind) {
-			r.drop(l)
-		}
+	l.leftOut = ^(kind.Takes() | layout.OptionLayout)
+	for _, set := range s.lockDefaults {
+		l.Given = 0
+		set(&l)
 	}
-	l.Given = 0
+	l.Given, l.leftOut, l.layoutConflict = 0, 0, nil // what a lock is given is in addition
+	return l
 }
 
 // Unsupported returns an error if the lock was given an option that locks in this layout do not have. A
 // default of the session is no error.
 func (l *LockSettings) Unsupported(in string) error {
-	for _, o := range []struct {
-		option OptionID
-		name   string
-	}{{Keep, "Keep"}, {TokenFloor, "WithTokenFloor"}, {FirstLease, "WithFirstLease"}, {KeepWarm, "WithKeepWarm"}} {
-		if l.Given&o.option != 0 {
-			return fmt.Errorf("%w: %s: a lock in the layout of %s does not have it", errs.ErrBadOption, o.name, in)
-		}
+	if o := (l.Given & notInOthers).First(); o != 0 {
+		return fmt.Errorf("%w: %v: a lock in the layout of %s does not have it", errs.ErrBadOption, o, in)
 	}
 	return nil
 }
 
+// notInOthers are options that no layout of others can store.
+const notInOthers = layout.OptionKeep | layout.OptionTokenFloor | layout.OptionFirstLease | layout.OptionKeepWarm
+
 // contradictions are options that say different things about one lease.
 //
 //nolint:gochecknoglobals // a constant table
-var contradictions = [][2]OptionID{{RenewedLease, FixedLease}, {MaxHold, FixedLease}, {KeepWarm, FixedLease}, {KeepWarm, MaxHold}}
+var contradictions = [][2]layout.Option{
+	{layout.OptionRenewedLease, layout.OptionFixedLease}, {layout.OptionMaxHold, layout.OptionFixedLease},
+	{layout.OptionKeepWarm, layout.OptionFixedLease}, {layout.OptionKeepWarm, layout.OptionMaxHold},
+}
 
 // Contradiction returns an error if two of the options given contradict each other: the lock cannot have both, and must not
 // choose in silence.
 func (l *LockSettings) Contradiction() error {
 	for _, pair := range contradictions {
 		if both := pair[0] | pair[1]; l.Given&both == both {
-			return contradiction(nameOf(pair[0]), nameOf(pair[1]))
+			return contradiction(pair[0].String(), pair[1].String())
 		}
 	}
 	return l.layoutConflict
@@ -197,37 +100,52 @@ func contradiction(one, other string) error {
 	return fmt.Errorf("%w: %s and %s contradict each other: give one of them", errs.ErrBadOption, one, other)
 }
 
-func nameOf(o OptionID) string {
-	return optionTable[slices.IndexFunc(optionTable, func(r optionRow) bool { return r.option == o })].name
+// checkKind returns an error if the lock was given an option that its kind does not take.
+func (l *LockSettings) checkKind(kind *layout.Kind) error {
+	takes := kind.Takes()
+	if l.Layout != nil && kind.Has(l.Layout) {
+		takes |= layout.OptionLayout
+	}
+	o := (l.Given &^ takes).First()
+	if o == 0 {
+		return nil
+	}
+	name := o.String()
+	if o == layout.OptionLayout {
+		name = layoutOption(l.Layout)
+	}
+	return fmt.Errorf("%w: %s is not an option of %s: it has %v", errs.ErrBadOption, name, kind.Name, kind.Takes())
 }
 
-// checkKind returns an error if the lock was given an option that its kind does not have.
-func (l *LockSettings) checkKind(kind Kind) error {
-	for _, r := range optionTable {
-		if r.option == Layout && l.Given&Layout != 0 {
-			r.name, r.kinds = layoutOption(l.Layout), kindsOf(l.Layout)
-		}
-		if l.Given&r.option == 0 || slices.Contains(r.kinds, kind) {
-			continue
-		}
-		kinds := make([]string, len(r.kinds))
-		for i, k := range r.kinds {
-			kinds[i] = string(k)
-		}
-		return fmt.Errorf("%w: %s is not an option of %s: these have it: %s", errs.ErrBadOption, r.name, kind, strings.Join(kinds, ", "))
-	}
-	return nil
+// kindDefaults is what the session's defaults come to for a kind.
+type kindDefaults struct {
+	start    LockSettings
+	resolved *Resolved
 }
 
-// kindsOf returns the kinds that a layout of others has.
-func kindsOf(l *layout.Layout) (kinds []Kind) {
-	for kind, has := range map[Kind]bool{
-		Reentrant: l.Lock != nil, Fair: l.Fair != nil, RWLock: l.RWLock != nil, Semaphore: l.Semaphore != nil, Countdown: l.Latch != nil,
-	} {
-		if has {
-			kinds = append(kinds, kind)
-		}
+// DefaultsOf returns what locks of the kind without options of their own share.
+func (s *Session) DefaultsOf(kind *layout.Kind) *Resolved { return s.defaultsOf(kind).resolved }
+
+// ResolveOptions returns what options of a lock of the kind come to beside the session's defaults.
+func ResolveOptions[O ~func(*LockSettings)](s *Session, kind *layout.Kind, options []O) *Resolved {
+	set := s.defaultsOf(kind).start
+	Apply(&set, options)
+	return set.Resolve(kind)
+}
+
+func (s *Session) defaultsOf(kind *layout.Kind) *kindDefaults {
+	known, is := s.defaults.Load(kind)
+	if !is {
+		known, _ = s.defaults.LoadOrStore(kind, s.newDefaults(kind)) // of two first locks one stores them
 	}
-	slices.Sort(kinds)
-	return kinds
+	return known.(*kindDefaults) //nolint:errcheck,forcetypeassert // nothing else is stored
+}
+
+// newDefaults works the defaults of a kind out. It has a frame of its own: the settings are large, and the stack of a goroutine that
+// makes a lock is to stay small.
+func (s *Session) newDefaults(kind *layout.Kind) *kindDefaults {
+	d := &kindDefaults{start: s.Settings.startOf(kind)}
+	set := d.start
+	d.resolved = set.Resolve(kind)
+	return d
 }

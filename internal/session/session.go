@@ -38,8 +38,8 @@ type Session struct {
 	// UnlockPatience is how long Unlock waits for the server. It is set before the first lock is acquired.
 	UnlockPatience time.Duration
 
-	// Defaults has, for each kind, what locks without options of their own share. It is never written to after New.
-	Defaults map[Kind]*Resolved
+	// defaults has a *kindDefaults for each *layout.Kind of which a lock was made. An entry is never written to.
+	defaults sync.Map
 
 	client           rueidis.Client
 	owned            bool // Close closes the client
@@ -148,7 +148,7 @@ func New(client rueidis.Client, set Settings, owned bool) *Session {
 	if s.err != nil {
 		return s
 	}
-	s.Defaults, s.nameCache = ResolveAll(set.Lock), names.NewCache()
+	s.nameCache = names.NewCache()
 	s.handshakes.init()
 	s.Timers = timers.New()
 	s.sleepRecovery.init(s)

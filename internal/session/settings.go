@@ -32,8 +32,6 @@ const (
 	MinFloor, MaxFloor = time.Second, 24 * time.Hour
 	// DefaultLease is the life of a renewed lease unless an option says otherwise.
 	DefaultLease = 30 * time.Second
-	// DefaultTerm is the same for the term of an election, and for a member of a group of shards.
-	DefaultTerm = 15 * time.Second
 	// Unset is a duration that no option has set, if 0 has a meaning.
 	Unset time.Duration = -1
 	// DefaultFirstLease is how long a renewed lease lasts before its first renewal unless an option
@@ -74,8 +72,25 @@ type Settings struct {
 	OnClose []func()
 	// Observer is notified of what happens to locks, if it is not nil. See package observe.
 	Observer *observe.Observer
-	Lock     LockSettings
-	Err      error // the first bad option
+	// Lock has the defaults of locks, whatever their kind.
+	Lock LockSettings
+	Err  error // the first bad option
+
+	// lockDefaults set the defaults of locks: a function for each AddDefaults.
+	lockDefaults []func(*LockSettings)
+}
+
+// AddDefaults lets the session's locks start from what set sets. It may replace what an earlier one has set. For a kind of lock it is
+// called when the first of them is made.
+func (s *Settings) AddDefaults(set func(*LockSettings)) {
+	before := s.Lock.Given
+	s.Lock.Given = 0
+	set(&s.Lock)
+	if err := s.Lock.Contradiction(); err != nil && s.Err == nil {
+		s.Err = err
+	}
+	s.Lock.Given |= before
+	s.lockDefaults = append(s.lockDefaults, set)
 }
 
 // Apply sets options in l, those of package signalbox. A nil option sets nothing.
@@ -99,10 +114,12 @@ type LockSettings struct {
 	Floor time.Duration
 	// Layout is the layout on the server; nil is the library's own.
 	Layout *layout.Layout
-	// ParentKind is the kind that the lock is made for, such as an election, or "".
-	ParentKind Kind
+	// ParentKind is the kind that the lock is made for, such as an election, or nil.
+	ParentKind *layout.Kind
 	// Given are the options that the lock was given.
-	Given OptionID
+	Given layout.Option
+	// leftOut are the options that are not applied: set while the session's defaults are.
+	leftOut layout.Option
 	// layoutConflict is the contradiction of two layouts, or nil.
 	layoutConflict error
 	// Err is the first bad option.
@@ -136,7 +153,7 @@ type KindSettings struct {
 type Resolved struct {
 	KindSettings
 
-	Kind   Kind // the kind of the lock, or its ParentKind
+	Kind   *layout.Kind // the kind of the lock, or its ParentKind
 	Layout *layout.Layout
 	Terms  LeaseTerms
 	Floor  string // how long the floor of the tokens is kept, in milliseconds, as an argument of scripts
@@ -146,19 +163,8 @@ type Resolved struct {
 	ErrInCluster error
 }
 
-// ResolveAll returns what locks of each kind share if they have no options of their own.
-func ResolveAll(defaults LockSettings) map[Kind]*Resolved {
-	all := make(map[Kind]*Resolved)
-	for _, kind := range allKinds {
-		set := defaults
-		set.StartFor(kind)
-		all[kind] = set.Resolve(kind)
-	}
-	return all
-}
-
 // Resolve returns what the options of a lock of kind come to.
-func (l *LockSettings) Resolve(kind Kind) *Resolved {
+func (l *LockSettings) Resolve(kind *layout.Kind) *Resolved {
 	s := &Resolved{
 		KindSettings: l.KindSettings, Kind: cmp.Or(l.ParentKind, kind), Layout: cmp.Or(l.Layout, layout.Native()), Terms: l.LeaseTerms,
 		Floor: strconv.FormatInt((l.Floor + time.Millisecond - 1).Milliseconds(), 10), Err: l.Check(kind),
@@ -231,10 +237,15 @@ func Defaults() Settings {
 	return Settings{
 		Prefix: names.DefaultPrefix,
 		Label:  processLabel(host, os.Getpid()),
-		Lock: LockSettings{
-			LeaseTerms: LeaseTerms{Lease: DefaultLease, FirstLease: DefaultFirstLease}, Floor: DefaultFloor,
-			KindSettings: KindSettings{Linger: DefaultLinger}, Election: ElectionSettings{StepDown: Unset}, Shards: ShardsSettings{RebalanceDelay: Unset},
-		},
+		Lock:   lockDefaults(),
+	}
+}
+
+// lockDefaults returns the settings of a lock without options.
+func lockDefaults() LockSettings {
+	return LockSettings{
+		LeaseTerms: LeaseTerms{Lease: DefaultLease, FirstLease: DefaultFirstLease}, Floor: DefaultFloor,
+		KindSettings: KindSettings{Linger: DefaultLinger}, Election: ElectionSettings{StepDown: Unset}, Shards: ShardsSettings{RebalanceDelay: Unset},
 	}
 }
 
@@ -276,7 +287,7 @@ func (l *LockSettings) Fail(err error) {
 
 // Check returns an error if one of the options of a lock of kind is not valid, or if they are not
 // valid together.
-func (l *LockSettings) Check(kind Kind) error {
+func (l *LockSettings) Check(kind *layout.Kind) error {
 	if err := cmp.Or(l.checkKind(kind), l.Contradiction()); err != nil {
 		return err
 	}

@@ -29,15 +29,15 @@ func TestWaitForReplicasIsShorterThanTheLease(t *testing.T) {
 	} {
 		l := session.LockSettings{LeaseTerms: session.LeaseTerms{Lease: c.lease, MaxHold: c.maxHold}, KindSettings: session.KindSettings{Replicas: session.Replicas{Count: 1, Wait: c.wait}}}
 		if c.good {
-			require.NoError(t, l.Check(session.Reentrant), "%+v", c)
+			require.NoError(t, l.Check(&layout.Reentrant), "%+v", c)
 			continue
 		}
-		require.ErrorIs(t, l.Check(session.Reentrant), errs.ErrBadOption, "%+v", c)
+		require.ErrorIs(t, l.Check(&layout.Reentrant), errs.ErrBadOption, "%+v", c)
 		l.Replicas = session.Replicas{}
-		require.NoError(t, l.Check(session.Reentrant))
+		require.NoError(t, l.Check(&layout.Reentrant))
 		first := errors.New("the first")
 		l.Fail(first)
-		require.Equal(t, first, l.Check(session.Reentrant))
+		require.Equal(t, first, l.Check(&layout.Reentrant))
 	}
 }
 
@@ -46,18 +46,16 @@ func TestFirstLifeIsAtMostTheGreatestHold(t *testing.T) {
 	require.Equal(t, time.Minute, (&session.LeaseTerms{Lease: time.Minute}).Life())
 	require.Equal(t, time.Minute, (&session.LeaseTerms{Lease: time.Minute, MaxHold: time.Hour}).Life())
 	require.Equal(t, time.Second, (&session.LeaseTerms{Lease: time.Minute, MaxHold: time.Second}).Life())
-	for kind, want := range map[session.Kind]time.Duration{
-		session.Reentrant: session.DefaultFirstLease, session.Election: time.Minute, session.Once: time.Minute,
+	for kind, want := range map[*layout.Kind]time.Duration{
+		&layout.Reentrant: session.DefaultFirstLease, &layout.Election: time.Minute, &layout.Once: time.Minute,
 	} {
-		set := session.Defaults().Lock
-		set.Lease = time.Minute
-		set.Give(session.RenewedLease)
-		set.StartFor(kind)
-		require.Equal(t, want, set.First(), kind)
-		set.FirstLease = time.Second
-		set.Give(session.FirstLease) // as a default of the session
-		set.StartFor(kind)
-		require.Equal(t, time.Second, set.First(), kind)
+		set := session.Defaults()
+		set.AddDefaults(session.Option(layout.OptionRenewedLease, nil, func(l *session.LockSettings) { l.Lease = time.Minute }))
+		start := session.StartOf(&set, kind)
+		require.Equal(t, want, start.First(), kind.Name)
+		set.AddDefaults(session.Option(layout.OptionFirstLease, nil, func(l *session.LockSettings) { l.FirstLease = time.Second }))
+		start = session.StartOf(&set, kind)
+		require.Equal(t, time.Second, start.First(), kind.Name)
 	}
 	for want, terms := range map[time.Duration]session.LeaseTerms{
 		3 * time.Second:        {Lease: time.Minute, FirstLease: 3 * time.Second},
@@ -92,19 +90,19 @@ func TestLabelsOfProcessesDiffer(t *testing.T) {
 // Two options that contradict each other are an error that names both. A default that a lock replaces is no error.
 func TestOptionsThatContradictEachOtherAreRefused(t *testing.T) {
 	t.Parallel()
-	for _, pair := range [][2]session.OptionID{
-		{session.RenewedLease, session.FixedLease},
-		{session.MaxHold, session.FixedLease},
-		{session.KeepWarm, session.FixedLease},
-		{session.KeepWarm, session.MaxHold},
+	for _, pair := range [][2]layout.Option{
+		{layout.OptionRenewedLease, layout.OptionFixedLease},
+		{layout.OptionMaxHold, layout.OptionFixedLease},
+		{layout.OptionKeepWarm, layout.OptionFixedLease},
+		{layout.OptionKeepWarm, layout.OptionMaxHold},
 	} {
 		requireContradiction(t, func(l *session.LockSettings) { l.Give(pair[0]) }, func(l *session.LockSettings) { l.Give(pair[1]) })
 	}
 	give := func(in *layout.Layout) func(*session.LockSettings) {
 		return func(l *session.LockSettings) { l.GiveLayout(in) }
 	}
-	one := &layout.Layout{Name: "one", Lock: new(layout.Exclusive)}
-	other := &layout.Layout{Name: "other", Lock: new(layout.Exclusive)}
+	one := &layout.Layout{Name: "one", Lock: new(layout.ExclusiveTable)}
+	other := &layout.Layout{Name: "other", Lock: new(layout.ExclusiveTable)}
 	requireContradiction(t, give(one), give(other))
 	requireContradiction(t, give(one), give(layout.Native()))
 }
@@ -112,27 +110,55 @@ func TestOptionsThatContradictEachOtherAreRefused(t *testing.T) {
 // requireContradiction fails the test unless one behind other is an error, and other is valid in place of a default.
 func requireContradiction(t *testing.T, one, other func(*session.LockSettings)) {
 	t.Helper()
-	l := session.Defaults().Lock
-	one(&l)
-	l.StartFor(session.Reentrant) // what is given so far is a default
+	set := session.Defaults()
+	set.AddDefaults(one)
+	set.AddDefaults(other) // which replaces it
+	set.AddDefaults(one)
+	require.NoError(t, set.Err)
+	l := session.StartOf(&set, &layout.Reentrant)
 	other(&l)
-	require.NoError(t, l.Check(session.Reentrant))
+	require.NoError(t, l.Check(&layout.Reentrant))
 	one(&l)
-	require.ErrorIs(t, l.Check(session.Reentrant), errs.ErrBadOption)
-	require.ErrorContains(t, l.Check(session.Reentrant), "contradict each other")
+	require.ErrorIs(t, l.Check(&layout.Reentrant), errs.ErrBadOption)
+	require.ErrorContains(t, l.Check(&layout.Reentrant), "contradict each other")
+}
+
+// A default that a kind does not take is not applied: neither its value, nor its error, nor what contradicts it.
+func TestDefaultThatAKindLacksIsLeftOut(t *testing.T) {
+	t.Parallel()
+	set := session.Defaults()
+	give := func(o layout.Option, change func(*session.LockSettings)) {
+		set.AddDefaults(session.Option(o, nil, change))
+	}
+	give(layout.OptionFixedLease, func(l *session.LockSettings) { l.Lease, l.Fixed = time.Hour, true })
+	give(layout.OptionMaxWaiters, func(l *session.LockSettings) { l.MaxWaiters = 7 })
+	give(layout.OptionKeep, func(l *session.LockSettings) { l.Keep = time.Minute })
+	for _, kind := range layout.All {
+		l := session.StartOf(&set, kind)
+		require.Zero(t, l.Given, kind.Name)
+		require.Equal(t, kind.Options&layout.OptionFixedLease != 0, l.Fixed, kind.Name)
+		require.Equal(t, kind.Options&layout.OptionMaxWaiters != 0, l.MaxWaiters == 7, kind.Name)
+		require.Equal(t, kind == &layout.Countdown, l.Keep > 0, kind.Name)
+		if !l.Fixed && kind.Lease > 0 {
+			require.Equal(t, kind.Lease, l.Lease, kind.Name)
+		}
+		session.Option(layout.OptionKeep, nil, func(l *session.LockSettings) { l.Keep = time.Hour })(&l)
+		require.Equal(t, time.Hour, l.Keep, "an option of the lock itself is applied, and then refused")
+		require.Equal(t, kind == &layout.Countdown, l.Check(kind) == nil, kind.Name)
+	}
 }
 
 // The library's own layout cancels one of others, which may come again.
 func TestNativeLayoutCancelsAnother(t *testing.T) {
 	t.Parallel()
-	other := &layout.Layout{Name: "other", Lock: new(layout.Exclusive)}
+	other := &layout.Layout{Name: "other", Lock: new(layout.ExclusiveTable)}
 	l := session.Defaults().Lock
 	l.GiveLayout(other)
 	l.GiveLayout(other)
-	require.NoError(t, l.Check(session.Reentrant))
-	require.ErrorContains(t, l.Check(session.Fair), "WithLayout(other) is not an option of fair: these have it: reentrant")
+	require.NoError(t, l.Check(&layout.Reentrant))
+	require.ErrorContains(t, l.Check(&layout.Fair), "WithLayout(other) is not an option of fair: it has WithRenewedLease, ")
 	l.GiveLayout(layout.Native())
-	require.NoError(t, l.Check(session.Fair))
+	require.NoError(t, l.Check(&layout.Fair))
 	require.Same(t, layout.Native(), l.Layout)
 }
 

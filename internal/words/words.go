@@ -84,13 +84,10 @@ func escaped(text string, escape func(rune) string) string {
 
 // Held describes the holders of an entry, in few words.
 func Held(e inspect.Entry) string {
+	summary := e.Summary()
 	switch {
-	case e.Kind == inspect.Countdown:
-		return fmt.Sprintf("%d of %d missing", e.Left, e.Total)
-	case e.Kind == inspect.Once || e.Kind == inspect.Foreign || e.Kind == inspect.Number:
-		return "-"
-	case e.Kind == inspect.Shards:
-		return fmt.Sprintf("%s, %d of %s unowned", Counted(e.HolderCount, "member"), e.Unowned, Counted(e.Shards, "shard"))
+	case e.IsHeld() && summary != "":
+		return summary
 	case len(e.Holders) == 0:
 		return "-"
 	}

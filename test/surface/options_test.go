@@ -145,10 +145,7 @@ func TestEveryOptionOfEveryKind(t *testing.T) {
 				if of, is := layoutNames[name]; is {
 					option = "WithLayout(" + of + ")"
 				}
-				require.ErrorContains(t, lock.Check(), option+" is not an option of "+kind+":")
-			}
-			for _, has := range row.kinds {
-				require.ErrorContains(t, lock.Check(), has)
+				require.ErrorContains(t, lock.Check(), option+" is not an option of "+kind+": it has ")
 			}
 			for _, c := range invoke(t.Context(), lock) {
 				require.Nil(t, c.panics, c.method)

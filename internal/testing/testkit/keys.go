@@ -47,7 +47,7 @@ func KeysOf(s *signalbox.Session, name string, options ...signalbox.LockOption) 
 func foreign(in *layout.Layout, of names.Set) Keys {
 	keys := Keys{Holds: []string{of.Holder}}
 	if in.Fair != nil {
-		keys.Queues = in.Fair.Kind.Keys(of).All[1:] // without the holder
+		keys.Queues = in.Fair.Table.Keys(of).All[1:] // without the holder
 	}
 	return keys
 }

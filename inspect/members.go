@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inspect
+
+import (
+	"context"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// breakMembers ends the members that a group of shards has now, by force: their shards go to others when their functions have
+// returned, or when the lease ends. A member that is gone by then
+// is passed over, so it can be repeated.
+func breakMembers(ctx context.Context, of *signalbox.Session, name string) error {
+	s := (*session.Handle)(of).Session()
+	set, err := s.Names(layout.Native(), name)
+	if err != nil {
+		return err
+	}
+	reply, err := s.Runner.Run(ctx, layout.ListMembersCall(set, maxOfName))
+	if err != nil {
+		return err
+	}
+	list, err := reply.Part(8)
+	if err != nil {
+		return errs.ErrNotHeld
+	}
+	var members []string
+	for i := 0; i < list.Len(); i += 7 {
+		members = append(members, list.Text(i))
+	}
+	if members, err = session.FilterForceTargets(ctx, members, identity); err != nil {
+		return err
+	}
+	s.HandshakeInCluster(ctx, set.Shards())
+	for _, number := range members {
+		end := wire.Call{Script: scripts.ShardsEnd, Keys: set.ShardKeys(), Args: []string{number, s.PublishCommand(), set.ShardNews()}}
+		for more := true; more; {
+			reply, err := s.Runner.Run(ctx, end)
+			if err != nil {
+				return err
+			}
+			more = reply.Int(2) == 1
+		}
+	}
+	return nil
+}

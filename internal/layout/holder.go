@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package layout
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// HolderInfo describes the holder of a lock. signalbox.Holder has the same fields, and documents them.
+type HolderInfo struct {
+	Kind           string
+	Shared         bool
+	MayBeIdle      bool
+	Label, Session string
+	Since, Until   time.Time
+	Token          uint64
+}
+
+// keptMode is the letter of a reentrant lock that its session may keep while no goroutine uses it.
+const keptMode = "k"
+
+// kindsByLetter are the kinds of locks by their letters in the holder key. They belong to the key, which several kinds share.
+//
+//nolint:gochecknoglobals // a constant table
+var kindsByLetter = map[string]string{"r": "reentrant", keptMode: "reentrant", "f": "fair", "w": "rwlock", "q": "redlock", "l": ExclusiveUse}
+
+// KindName returns the kind for a letter of a holder key: the letter itself if a later release wrote it.
+func KindName(letter string) string {
+	if name, known := kindsByLetter[letter]; known {
+		return name
+	}
+	return letter
+}
+
+// WrongKind returns the error of a call that found a key of another kind: by its letter, or "?" if it is no
+// lock.
+func WrongKind(letter string) error {
+	if letter == "?" {
+		return fmt.Errorf("%w: the key is not a lock's", errs.ErrWrongKind)
+	}
+	return fmt.Errorf("%w: a lock of another kind holds it (%s)", errs.ErrWrongKind, KindName(letter))
+}
+
+// DescribeCall is the call that describes the holder of a lock of the layout. ReadHold of the layout reads its reply.
+func (l *Layout) DescribeCall(key string) wire.Call {
+	return wire.Call{Script: l.Describe, Keys: []string{key}}
+}
+
+// ReadHold returns what the reply to DescribeCall says: the holder, its hold, and the letter of its kind; or ErrNotHeld.
+func (l *Layout) ReadHold(reply wire.Reply) (holder HolderInfo, hold, letter string, err error) {
+	switch {
+	case reply.Code() == wire.NotDone:
+		return holder, "", "", errs.ErrNotHeld
+	case reply.Code() < wire.NotDone:
+		return holder, "", "", WrongKind("?")
+	}
+	letter, hold = reply.Text(1), reply.Text(3)
+	holder = HolderInfo{Kind: KindName(letter), MayBeIdle: letter == keptMode, Label: reply.Text(4), Session: l.Session(hold)}
+	if since := reply.Stamp(2); since != 0 {
+		holder.Since, holder.Token = since.Time(), since.Token()
+	}
+	if ends := reply.Int(5); ends >= 0 {
+		holder.Until = time.UnixMilli(ends)
+	}
+	return holder, hold, letter, nil
+}
+
+// ListCall is the call of a script that lists holds of a key which has several: count of them, from the one with the index from
+// on. kind is what a key of its kind has as a member; "" in a layout of others.
+func ListCall(script *scripts.Script, key, kind string, from, count int) wire.Call {
+	return wire.Call{Script: script, Keys: []string{key}, Args: []string{kind, strconv.Itoa(from), strconv.Itoa(count)}}
+}
+
+// HoldID identifies a hold for people: another hold has another one. It is a digest, since a client that knows the
+// hold itself may release it.
+func HoldID(hold string) string {
+	sum := sha256.Sum256([]byte(hold))
+	return base64.RawURLEncoding.EncodeToString(sum[:12])
+}
+
+// RoundID identifies the round of a latch that began at that time of the server.
+func RoundID(began time.Time) string {
+	return HoldID("round " + strconv.FormatInt(began.UnixMicro(), 10))
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package layout
+
+import (
+	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// RWLock is a kind. Its holds are in the holder key.
+//
+//nolint:gochecknoglobals // a constant table
+var RWLock = Kind{
+	Name:     "rwlock",
+	Options:  optionsOfLocks,
+	InLayout: func(l *Layout) bool { return l.RWLock != nil },
+}
+
+// queryReadersAndWriter queries the holders of a read-write lock.
+func queryReadersAndWriter(i *Inspection) {
+	table := Native().RWLock
+	i.Query(ListCall(scripts.HoldsList, i.Names.Holder, "sb1w", 0, MaxHolders), func(reply wire.Reply) {
+		floor, writing := reply.Stamp(0), reply.Text(1) == "1"
+		for at := 2; at+1 < reply.Len(); at += 2 {
+			name := reply.Text(at)
+			h := Holder{Label: table.LabelOf(name), Session: nativeSession(name), Hold: HoldID(name), Until: reply.Stamp(at + 1).Time(), Shared: !writing}
+			if writing && floor != 0 {
+				h.Since, h.Token = floor.Time(), floor.Token()
+			}
+			i.AddHolder(h)
+		}
+	})
+}
+
+// queryRWQueues queries the two queues of a read-write lock. They are shown as one.
+func queryRWQueues(i *Inspection) {
+	q := ticketQueue{kind: RWLock.Name, key: i.Names.Writers(), heartbeats: i.Names.RWHeartbeats(), ticketLength: rwTicket}
+	queryQueue(i, q)
+	q.key, q.shared = i.Names.Readers(), true
+	queryQueue(i, q)
+}
