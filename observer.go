@@ -9,8 +9,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/observe"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
 )
 
@@ -169,7 +169,7 @@ func WithLogger(logger *slog.Logger) SessionOption {
 // WithClass sets what observers and logs call locks of this sort, as "orders": a label for metrics, when the
 // names of locks are too many. At most 64 bytes of UTF-8 without control characters. It is not sent to the server.
 func WithClass(class string) LockOption {
-	return session.Option(layout.OptionClass, session.CheckClass(class), func(l *session.LockSettings) { l.Class = class })
+	return session.Option(proto.OptionClass, session.CheckClass(class), func(l *session.LockSettings) { l.Class = class })
 }
 
 // Observers joins observers for WithObserver: each is called as if it were the only one, with the contexts that it returned itself, and with names only

@@ -10,8 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/layout"
-	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
 )
 
@@ -85,7 +84,7 @@ func WithSentinelCredentials(f func(rueidis.AuthCredentialsContext) (rueidis.Aut
 // WithPrefix sets the beginning of every key and channel; "sb:" by default. Processes share locks only
 // if their prefixes are equal. At most 64 bytes, no braces.
 func WithPrefix(prefix string) SessionOption {
-	err := names.CheckPrefix(prefix)
+	err := proto.CheckPrefix(prefix)
 	if err != nil {
 		err = fmt.Errorf("%w: %w", errs.ErrBadOption, err)
 	}
@@ -138,7 +137,7 @@ func WithDefaults(options ...LockOption) SessionOption {
 // From 100 ms to 24 h. A shorter life is a faster recovery from a crashed holder, and less
 // patience with a server that is away.
 func WithRenewedLease(life time.Duration) LockOption {
-	return session.Option(layout.OptionRenewedLease, session.CheckDuration("a renewed lease", life), func(l *session.LockSettings) {
+	return session.Option(proto.OptionRenewedLease, session.CheckDuration("a renewed lease", life), func(l *session.LockSettings) {
 		l.Lease, l.Fixed = life, false
 	})
 }
@@ -156,7 +155,7 @@ func WithRenewedLease(life time.Duration) LockOption {
 // In layouts of others holds have their whole lease from the start, and the option is
 // ErrBadOption.
 func WithFirstLease(d time.Duration) LockOption {
-	return session.Option(layout.OptionFirstLease, session.CheckDuration("a first lease", d), func(l *session.LockSettings) {
+	return session.Option(proto.OptionFirstLease, session.CheckDuration("a first lease", d), func(l *session.LockSettings) {
 		l.FirstLease = d
 	})
 }
@@ -164,7 +163,7 @@ func WithFirstLease(d time.Duration) LockOption {
 // WithFixedLease makes leases that are not renewed: they are ErrLost after life, less what is
 // allowed for clocks. From 100 ms to 24 h.
 func WithFixedLease(life time.Duration) LockOption {
-	return session.Option(layout.OptionFixedLease, session.CheckDuration("a fixed lease", life), func(l *session.LockSettings) {
+	return session.Option(proto.OptionFixedLease, session.CheckDuration("a fixed lease", life), func(l *session.LockSettings) {
 		l.Lease, l.Fixed = life, true
 	})
 }
@@ -179,7 +178,7 @@ func WithFixedLease(life time.Duration) LockOption {
 // Only the acquire waits. Renewals, entering again and handing over inside the process do not. While it waits it
 // takes a connection of its own. It needs the right to WAIT.
 func WithReplicas(n int, timeout time.Duration) LockOption {
-	return session.Option(layout.OptionReplicas, session.CheckReplicas(n, timeout), func(l *session.LockSettings) {
+	return session.Option(proto.OptionReplicas, session.CheckReplicas(n, timeout), func(l *session.LockSettings) {
 		l.Replicas = session.Replicas{Count: n, Wait: timeout}
 	})
 }
@@ -197,7 +196,7 @@ func WithReplicas(n int, timeout time.Duration) LockOption {
 //
 // With WithReplicas a call that has to try again counts anew, and can return ErrBusy then.
 func WithMaxWaiters(n int) LockOption {
-	return session.Option(layout.OptionMaxWaiters, session.CheckMaxWaiters(n), func(l *session.LockSettings) { l.MaxWaiters = n })
+	return session.Option(proto.OptionMaxWaiters, session.CheckMaxWaiters(n), func(l *session.LockSettings) { l.MaxWaiters = n })
 }
 
 // WithTokenFloor sets how long the server remembers an idle name: for d after its last release, one
@@ -219,7 +218,7 @@ func WithMaxWaiters(n int) LockOption {
 // countdown.Keep. In layouts of others, whose keys cannot store it, the option is
 // ErrBadOption.
 func WithTokenFloor(d time.Duration) LockOption {
-	return session.Option(layout.OptionTokenFloor, session.CheckFloor(d), func(l *session.LockSettings) { l.Floor = d })
+	return session.Option(proto.OptionTokenFloor, session.CheckFloor(d), func(l *session.LockSettings) { l.Floor = d })
 }
 
 // WithMaxHold ends a renewed lease with ErrMaxHold just before d is over. It is for holders that may
@@ -227,7 +226,7 @@ func WithTokenFloor(d time.Duration) LockOption {
 // from 100 ms to 24 h. Without it a lease is renewed for as long as its process lives. A lock with
 // this option is not handed over inside the process.
 func WithMaxHold(d time.Duration) LockOption {
-	return session.Option(layout.OptionMaxHold, session.CheckDuration("the longest hold", d), func(l *session.LockSettings) {
+	return session.Option(proto.OptionMaxHold, session.CheckDuration("the longest hold", d), func(l *session.LockSettings) {
 		l.MaxHold = d
 	})
 }
@@ -262,7 +261,7 @@ func WithMaxHold(d time.Duration) LockOption {
 // Locks of a session that have the same lease, first lease and replicas use the idle lock, whether they have this option
 // or not. Every other request of the session for the name, such as fair or another lease, first releases it.
 func WithKeepWarm(d time.Duration) LockOption {
-	return session.Option(layout.OptionKeepWarm, session.CheckKeepWarm(d), func(l *session.LockSettings) { l.KeepWarm = d })
+	return session.Option(proto.OptionKeepWarm, session.CheckKeepWarm(d), func(l *session.LockSettings) { l.KeepWarm = d })
 }
 
 // Layout is how a lock is stored on the server: Native, or a layout of other clients. Such a layout has a package of its

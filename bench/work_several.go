@@ -11,7 +11,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
-	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/multilock"
 	"github.com/signalbox-go/signalbox/reentrant"
@@ -143,7 +143,7 @@ func slotted(addr string) (one, apart []string, err error) {
 	var wanted uint16
 	for i := 0; len(one) < eight || len(apart) < eight; i++ {
 		name := numbered("several/", i)
-		set, err := names.Native(names.NamingOptions{Prefix: names.DefaultPrefix}, name)
+		set, err := proto.NativeNames(proto.NamingOptions{Prefix: proto.DefaultPrefix}, name)
 		if err != nil {
 			return nil, nil, err
 		}

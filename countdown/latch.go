@@ -11,8 +11,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/layout"
-	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -37,14 +36,14 @@ type latchKeys struct {
 // locks of its name. Its options are Keep, signalbox.WithLayout and signalbox.WithClass; any other option is
 // ErrBadOption.
 func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Latch {
-	l := &Latch{base: acquire.Make(s, name, &layout.Countdown, options)}
+	l := &Latch{base: acquire.Make(s, name, &proto.Countdown, options)}
 	if l.base.Err != nil {
 		return l
 	}
 	l.keep = cmp.Or(l.base.Keep, DefaultKeep)
 	n, kind := l.base.Names, l.base.Layout.Latch
 	l.keys = latchKeys{latch: kind.Key(n), ended: kind.EndedChannel(n), slot: n.Slot}
-	if names.Tag(l.keys.latch) != names.Tag(l.keys.ended) {
+	if wire.Tag(l.keys.latch) != wire.Tag(l.keys.ended) {
 		l.base.RefuseInCluster(fmt.Errorf("%w: the latch %q and its channel stand in two slots of the cluster: it must have no braces", errs.ErrBadName, l.base.Name))
 	}
 	l.registry = registryOf(l.base.Session, l.base.Layout)

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
 )
 
@@ -27,5 +27,5 @@ const (
 // a sixtieth less. A round that was not used for that long is forgotten. d is from a minute to 30
 // days; 24 hours by default. In a layout of others Keep is ErrBadOption: keys there never end.
 func Keep(d time.Duration) signalbox.LockOption {
-	return session.Option(layout.OptionKeep, session.CheckRange("to keep rounds for %v", d, minKeep, maxKeep), func(l *session.LockSettings) { l.Keep = d })
+	return session.Option(proto.OptionKeep, session.CheckRange("to keep rounds for %v", d, minKeep, maxKeep), func(l *session.LockSettings) { l.Keep = d })
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -184,7 +184,7 @@ func (l *Latch) reset(ctx context.Context) error {
 	if err != nil || h.newest.state != counting {
 		return err
 	}
-	if !session.IsForceTarget(ctx, layout.RoundID(h.newest.stamp.Time())) {
+	if !session.IsForceTarget(ctx, proto.RoundID(h.newest.stamp.Time())) {
 		return session.ErrOtherHold
 	}
 	l.base.Session.HandshakeInCluster(ctx, l.keys.latch)

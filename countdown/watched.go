@@ -3,8 +3,8 @@
 package countdown
 
 import (
-	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/notify"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
@@ -14,15 +14,15 @@ type latchRegistry struct {
 	notify.Registry
 
 	session *session.Session
-	layout  *layout.Layout
-	scripts *layout.LatchTable
+	layout  *proto.Layout
+	scripts *proto.LatchTable
 	types   notify.ChannelTypes
 	waits   uint64 // the number of waits that share no evidence; guarded by the lock of the registry
 	// newEvidence is scripts.NewEvidence, or that of records.
-	newEvidence func(round wire.Stamp) layout.Evidence
+	newEvidence func(round wire.Stamp) proto.Evidence
 }
 
-func registryOf(s *session.Session, l *layout.Layout) *latchRegistry {
+func registryOf(s *session.Session, l *proto.Layout) *latchRegistry {
 	return session.RegistryOf(s, l.Latch.RegistryName, func() *latchRegistry {
 		r := &latchRegistry{session: s, layout: l, scripts: l.Latch, types: session.ChannelTypesOf(l), newEvidence: newRecordEvidence}
 		if l.Latch.NewEvidence != nil {
@@ -86,7 +86,7 @@ type awaitedRound struct {
 
 	users    int    // waiters
 	since    uint64 // the number of the first poll after the first waiter came: earlier replies may not know the round yet
-	evidence layout.Evidence
+	evidence proto.Evidence
 }
 
 // Subject implements notify.Watched.
@@ -175,26 +175,26 @@ func (w *watchedLatch) OnMessage(message string) (poll bool) {
 }
 
 // recordEvidence is the evidence of rounds whose messages are records. A record is believed if it has the nonce of the round. It
-// implements layout.Evidence.
+// implements proto.Evidence.
 type recordEvidence struct {
 	round    wire.Stamp
 	nonce    string // the nonce of an authentic record; "" until the reply to a poll contained it
 	reported bool   // a record reported an end before the nonce was known: a poll is to confirm it
 }
 
-func newRecordEvidence(round wire.Stamp) layout.Evidence { return &recordEvidence{round: round} }
+func newRecordEvidence(round wire.Stamp) proto.Evidence { return &recordEvidence{round: round} }
 
-// Fence implements layout.Evidence.
+// Fence implements proto.Evidence.
 func (*recordEvidence) Fence(fence string) string { return fence }
 
-// OnRunning implements layout.Evidence.
+// OnRunning implements proto.Evidence.
 func (e *recordEvidence) OnRunning(nonce string) (again bool) {
 	again = e.nonce == "" && e.reported
 	e.nonce = nonce
 	return again
 }
 
-// OnMessage implements layout.Evidence.
+// OnMessage implements proto.Evidence.
 func (e *recordEvidence) OnMessage(message string, end func(err error)) (poll bool) {
 	record, ok := parseRecord(message)
 	switch {

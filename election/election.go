@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
-	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
 )
 
@@ -40,11 +40,11 @@ type electionKeys struct{ holder, leader, changed string }
 func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Election {
 	var set session.LockSettings
 	e := new(Election)
-	e.base = acquire.Make(s, name, &layout.Election, append(slices.Clip(options), end(&set)))
+	e.base = acquire.Make(s, name, &proto.Election, append(slices.Clip(options), end(&set)))
 	if e.base.Err != nil {
 		return e
 	}
-	set.Given, set.ParentKind = 0, &layout.Election // checked already, and not as options of a fair lock
+	set.Given, set.ParentKind = 0, &proto.Election // checked already, and not as options of a fair lock
 	e.lock = fair.New(s, name, func(l *session.LockSettings) { *l = set })
 	e.stepDown, e.value = set.Election.StepDown, set.Election.Value
 	n := e.base.Names

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/notify"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -75,7 +75,7 @@ func (e *Election) observe(ctx context.Context, yield func(Leader, error) bool) 
 // appendCalls appends the calls that ask for the leader, for readAll: first for the value, so that it is not
 // older than the hold that it is compared with. Each has one key, so a slot that moves refuses none.
 func appendCalls(calls []wire.Call, k electionKeys) []wire.Call {
-	return append(calls, wire.Call{Script: scripts.ElectionRead, Keys: []string{k.leader}}, layout.Native().DescribeCall(k.holder))
+	return append(calls, wire.Call{Script: scripts.ElectionRead, Keys: []string{k.leader}}, proto.Native().DescribeCall(k.holder))
 }
 
 // readAll reads the replies to appendCalls. It returns the zero Leader if no process leads.
@@ -89,14 +89,14 @@ func readAll(replies []wire.Outcome) (l Leader, held string, err error) {
 	if value.Code() == wire.Foreign {
 		return Leader{}, "", foreign()
 	}
-	holder, held, letter, err := layout.Native().ReadHold(replies[1].Reply)
+	holder, held, letter, err := proto.Native().ReadHold(replies[1].Reply)
 	switch {
 	case errors.Is(err, errs.ErrNotHeld):
 		return Leader{}, "", nil
 	case err != nil:
 		return Leader{}, "", err
-	case !strings.Contains(layout.Native().Lock.CompatibleKinds, letter):
-		return Leader{}, "", layout.WrongKind(letter)
+	case !strings.Contains(proto.Native().Lock.CompatibleKinds, letter):
+		return Leader{}, "", proto.WrongKind(letter)
 	}
 	l = Leader{Token: holder.Token, Since: holder.Since, Label: holder.Label, Session: holder.Session}
 	if value.Text(1) == held {

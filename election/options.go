@@ -8,14 +8,14 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
 )
 
 const (
 	// DefaultLease is the lease of a term unless signalbox.WithRenewedLease sets another one, for the
 	// election or by signalbox.WithDefaults.
-	DefaultLease = layout.DefaultTerm
+	DefaultLease = proto.DefaultTerm
 	// MaxValue is the length of the longest value, in bytes.
 	MaxValue = 4096
 	// stepDownParts is which part of the lease StepDown is by default, and mostParts which it is at most.
@@ -34,7 +34,7 @@ func StepDown(d time.Duration) signalbox.LockOption {
 	if d < 0 {
 		err = fmt.Errorf("%w: to step down %v before the end of the lease: it must be from 0", errs.ErrBadOption, d)
 	}
-	return session.Option(layout.OptionStepDown, err, func(l *session.LockSettings) { l.Election.StepDown = d })
+	return session.Option(proto.OptionStepDown, err, func(l *session.LockSettings) { l.Election.StepDown = d })
 }
 
 // Value sets the value that each term begins with, such as the address of the process. Observers
@@ -42,7 +42,7 @@ func StepDown(d time.Duration) signalbox.LockOption {
 // written just after the term began, so Leader may return the leader without it for a moment. Observe yields
 // them together.
 func Value(value string) signalbox.LockOption {
-	return session.Option(layout.OptionValue, session.CheckValue(value, MaxValue), func(l *session.LockSettings) { l.Election.Value = value })
+	return session.Option(proto.OptionValue, session.CheckValue(value, MaxValue), func(l *session.LockSettings) { l.Election.Value = value })
 }
 
 // end returns the option with which the options of an election end: it checks them together, and

@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
-	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
@@ -124,7 +124,7 @@ type term struct {
 
 // begin makes the term of a lease that was granted.
 func (e *Election) begin(lease signalbox.Lease) *term {
-	t := &term{election: e, lease: lease, hold: hold.Lease(lease).ID()[:layout.HoldSize]}
+	t := &term{election: e, lease: lease, hold: hold.Lease(lease).ID()[:proto.HoldSize]}
 	t.root, t.cancel = context.WithCancelCause(lease.Bind(context.Background()))
 	t.timer.Init(t)
 	if set := &e.base.Terms; set.First() == set.Lease {

@@ -12,8 +12,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/layout"
-	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -50,7 +49,7 @@ func BreakSeen(ctx context.Context, s *signalbox.Session, seen Entry) error {
 		ids = append(ids, h.Hold)
 	}
 	if len(ids) == 0 && seen.IsHeld() {
-		ids = []string{layout.RoundID(seen.Since)} // what is held without holders is a round
+		ids = []string{proto.RoundID(seen.Since)} // what is held without holders is a round
 	}
 	if ctx != nil {
 		ctx = session.WithForceTargets(ctx, ids)
@@ -108,12 +107,12 @@ func floor(s *session.Session) string { return wire.Milliseconds(s.Settings.Lock
 // breakRedlockPart ends this server's part of the hold of a redlock.
 func breakRedlockPart(ctx context.Context, of *signalbox.Session, name string) error {
 	s := (*session.Handle)(of).Session()
-	set, err := s.Names(layout.Native(), name)
+	set, err := s.Names(proto.Native(), name)
 	if err != nil {
 		return err
 	}
 	return s.Force(ctx, session.ForceRequest{
-		Layout: layout.Native(), Key: set.Holder, CompatibleKinds: "q",
+		Layout: proto.Native(), Key: set.Holder, CompatibleKinds: "q",
 		Call: func(hold, channel string) wire.Call {
 			return wire.Call{
 				Script: scripts.HolderForce, Keys: []string{set.Holder}, Args: []string{hold, s.PublishCommand(), set.Unlocked(), channel, floor(s)},
@@ -126,14 +125,14 @@ func breakRedlockPart(ctx context.Context, of *signalbox.Session, name string) e
 // session. A hold that is gone by then is passed over, so it can be repeated.
 func breakPermits(ctx context.Context, of *signalbox.Session, name string) error {
 	s := (*session.Handle)(of).Session()
-	if layoutOf(s) != layout.Native() {
+	if layoutOf(s) != proto.Native() {
 		return breakListedPermits(ctx, s, name)
 	}
-	set, err := s.Names(layout.Native(), name)
+	set, err := s.Names(proto.Native(), name)
 	if err != nil {
 		return err
 	}
-	holds, err := holdsOf(ctx, s, layout.ListCall(scripts.HoldsList, set.Permits(), "sb1s", 0, maxOfName))
+	holds, err := holdsOf(ctx, s, proto.ListCall(scripts.HoldsList, set.Permits(), "sb1s", 0, maxOfName))
 	if err == nil {
 		holds, err = session.FilterForceTargets(ctx, holds, identity)
 	}
@@ -142,7 +141,7 @@ func breakPermits(ctx context.Context, of *signalbox.Session, name string) error
 	}
 	s.HandshakeInCluster(ctx, set.Permits())
 	keys := []string{set.Permits(), set.PermitsQueue(), set.PermitsHeartbeats()}
-	channel := names.Grants(s.Settings.Prefix)
+	channel := proto.Grants(s.Settings.Prefix)
 	if s.Runner.Clustered() {
 		channel = set.Grants()
 	}
@@ -151,7 +150,7 @@ func breakPermits(ctx context.Context, of *signalbox.Session, name string) error
 		calls := make([]wire.Call, len(batch))
 		for i, hold := range batch {
 			calls[i] = wire.Call{Script: scripts.SemaphoreLeave, Keys: keys, Args: []string{hold, "", s.PublishCommand(), channel, floor(s), "0"}}
-			sessions[layout.Native().Session(hold)] = struct{}{}
+			sessions[proto.Native().Session(hold)] = struct{}{}
 		}
 		for _, outcome := range s.Runner.RunMany(ctx, calls) {
 			if outcome.Err != nil {
@@ -160,7 +159,7 @@ func breakPermits(ctx context.Context, of *signalbox.Session, name string) error
 		}
 	}
 	for owner := range sessions {
-		message := wire.Call{Command: "PUBLISH", Args: []string{names.Session(s.Settings.Prefix, owner), set.Permits()}}
+		message := wire.Call{Command: "PUBLISH", Args: []string{proto.Session(s.Settings.Prefix, owner), set.Permits()}}
 		s.Runner.RunMany(ctx, []wire.Call{message}) // a session that does not receive it finds out by a renewal
 	}
 	return nil
@@ -175,7 +174,7 @@ func holdsOf(ctx context.Context, s *session.Session, page wire.Call) (holds []s
 			return nil, err
 		}
 		if reply.Len() == 2 && reply.Code() == wire.Foreign {
-			return nil, layout.WrongKind(reply.Text(1))
+			return nil, proto.WrongKind(reply.Text(1))
 		}
 		for i := 2; i+1 < reply.Len(); i += 2 {
 			holds = append(holds, reply.Text(i))

@@ -5,7 +5,7 @@ package inspect
 import (
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/proto"
 )
 
 // Entry is one use of a name, as the server saw it at one moment. A name that is used by several kinds, such as a lock
@@ -59,18 +59,18 @@ type Entry struct {
 
 // IsHeld reports whether a process holds the name: it has holders, or it is a latch whose round is running. No round trip.
 func (e Entry) IsHeld() bool {
-	kind := layout.KindOf(e.Kind)
+	kind := proto.KindOf(e.Kind)
 	return e.HolderCount > 0 || kind != nil && kind.IsHeld
 }
 
 // Summary says in a few words what the fields of the kind say, such as "2 of 5 missing" for a latch. It is "" for a kind of which
 // the holders and waiters say all. The words may change.
 func (e Entry) Summary() string {
-	kind := layout.KindOf(e.Kind)
+	kind := proto.KindOf(e.Kind)
 	if kind == nil || kind.Summary == nil {
 		return ""
 	}
-	return kind.Summary(&layout.Use{
+	return kind.Summary(&proto.Use{
 		Since: e.Since, Until: e.Until, HolderCount: e.HolderCount, WaiterCount: e.WaiterCount, Capacity: e.Capacity, Held: e.Held,
 		Total: e.Total, Left: e.Left, Value: e.Value, Shards: e.Shards, Unowned: e.Unowned, Draining: e.Draining,
 	})

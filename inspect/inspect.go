@@ -14,8 +14,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/layout"
-	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
@@ -49,7 +48,7 @@ type lister interface {
 	// ofKey returns the inspection of a key that a scan found, or nil if the key says nothing.
 	ofKey(scan wire.Scan, key string) *keyInspection
 	// ofName returns the inspections of one name; about has its name and holder key.
-	ofName(set names.Set, about Entry) []*keyInspection
+	ofName(set proto.Set, about Entry) []*keyInspection
 }
 
 // listerOf returns the layout that locks of the session have by default.
@@ -60,8 +59,8 @@ func listerOf(s *session.Session, namePrefix string, limit int) lister {
 	return native{prefix: s.Settings.Prefix, namePrefix: namePrefix, waiterLimit: limit}
 }
 
-func layoutOf(s *session.Session) *layout.Layout {
-	return cmp.Or(s.Settings.Lock.Layout, layout.Native())
+func layoutOf(s *session.Session) *proto.Layout {
+	return cmp.Or(s.Settings.Lock.Layout, proto.Native())
 }
 
 // Names returns the names in use that begin with prefix, in no order. A name that is in use from the beginning of the

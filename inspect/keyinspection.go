@@ -7,14 +7,14 @@ import (
 	"errors"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 const (
 	// maxOfName is how many holders of a name are read, and how many waiters if one name is inspected.
-	maxOfName = layout.MaxHolders
+	maxOfName = proto.MaxHolders
 	// maxShown is how many holders, and how many waiters, an entry of Names has.
 	maxShown = 10
 	// maxPipeline is how many calls are sent together.
@@ -23,7 +23,7 @@ const (
 
 // keyInspection is the inspection of a key of a name.
 type keyInspection struct {
-	layout.Inspection
+	proto.Inspection
 
 	about Entry // the name and the key, and nothing of the use
 }

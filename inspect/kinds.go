@@ -8,7 +8,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/countdown"
 	"github.com/signalbox-go/signalbox/fair"
-	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/rwlock"
 )
@@ -27,19 +27,19 @@ const (
 	Shards = "shards"
 
 	// Exclusive is a reentrant or a fair lock, if the server does not know which.
-	Exclusive = layout.ExclusiveUse
+	Exclusive = proto.ExclusiveUse
 	// Foreign is a key of another program where a lock would have its key: calls on that name return
 	// signalbox.ErrWrongKind.
-	Foreign = layout.ForeignUse
+	Foreign = proto.ForeignUse
 	// Number is a number in a layout of others: a latch, a semaphore whose permits are free, or a counter of another
 	// program.
-	Number = layout.NumberUse
+	Number = proto.NumberUse
 )
 
 // Kinds returns every Kind that an Entry can have.
 func Kinds() []string {
 	var kinds []string
-	for _, k := range layout.All {
+	for _, k := range proto.All {
 		kinds = append(kinds, k.Name)
 	}
 	return append(kinds, Exclusive, Foreign, Number)

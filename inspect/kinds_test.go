@@ -8,15 +8,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/proto"
 )
 
 // Every kind can be broken, by its constant, and there is no other.
 func TestEveryKindCanBeBroken(t *testing.T) {
 	t.Parallel()
 	var kinds, broken []string
-	for _, kind := range layout.All {
-		require.Same(t, kind, layout.KindOf(kind.Name))
+	for _, kind := range proto.All {
+		require.Same(t, kind, proto.KindOf(kind.Name))
 		require.Equal(t, kind.Key == nil, kind.Read == nil, kind.Name)
 		kinds = append(kinds, kind.Name)
 	}

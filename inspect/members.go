@@ -7,7 +7,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -18,11 +18,11 @@ import (
 // is passed over, so it can be repeated.
 func breakMembers(ctx context.Context, of *signalbox.Session, name string) error {
 	s := (*session.Handle)(of).Session()
-	set, err := s.Names(layout.Native(), name)
+	set, err := s.Names(proto.Native(), name)
 	if err != nil {
 		return err
 	}
-	reply, err := s.Runner.Run(ctx, layout.ListMembersCall(set, maxOfName))
+	reply, err := s.Runner.Run(ctx, proto.ListMembersCall(set, maxOfName))
 	if err != nil {
 		return err
 	}

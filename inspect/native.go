@@ -5,8 +5,7 @@ package inspect
 import (
 	"strings"
 
-	"github.com/signalbox-go/signalbox/internal/layout"
-	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -19,24 +18,24 @@ type native struct {
 
 // scans implements lister.
 func (n native) scans() []wire.Scan {
-	return []wire.Scan{{Match: literal(n.prefix+"{"+names.Encode(withoutPartialRune(n.namePrefix))) + "*"}}
+	return []wire.Scan{{Match: literal(n.prefix+"{"+proto.Encode(withoutPartialRune(n.namePrefix))) + "*"}}
 }
 
 // ofKey implements lister. A key that says nothing by itself is one such as a queue.
 func (n native) ofKey(_ wire.Scan, key string) *keyInspection {
-	tag, set, parsed := names.Parse(n.prefix, key)
+	tag, set, parsed := proto.Parse(n.prefix, key)
 	if !parsed {
 		return nil
 	}
-	about := Entry{Hashed: names.IsHash(tag)}
-	name, decoded := names.Decode(tag)
+	about := Entry{Hashed: proto.IsHash(tag)}
+	name, decoded := proto.Decode(tag)
 	if about.Name = name; !decoded {
 		about.Name, about.Raw = tag, !about.Hashed
 	}
 	if n.namePrefix != "" && (about.Hashed || !strings.HasPrefix(about.Name, n.namePrefix)) {
 		return nil // what a digest stands for may begin with anything
 	}
-	for _, kind := range layout.All {
+	for _, kind := range proto.All {
 		if kind.Key != nil && kind.Key(set) == key {
 			return n.inspectionOf(kind, set, about)
 		}
@@ -45,9 +44,9 @@ func (n native) ofKey(_ wire.Scan, key string) *keyInspection {
 }
 
 // ofName implements lister.
-func (n native) ofName(set names.Set, about Entry) []*keyInspection {
+func (n native) ofName(set proto.Set, about Entry) []*keyInspection {
 	var inspections []*keyInspection
-	for _, kind := range layout.All {
+	for _, kind := range proto.All {
 		if kind.Key != nil {
 			inspections = append(inspections, n.inspectionOf(kind, set, about))
 		}
@@ -56,10 +55,10 @@ func (n native) ofName(set names.Set, about Entry) []*keyInspection {
 }
 
 // inspectionOf returns the inspection of the key by which a kind is found.
-func (n native) inspectionOf(kind *layout.Kind, set names.Set, about Entry) *keyInspection {
+func (n native) inspectionOf(kind *proto.Kind, set proto.Set, about Entry) *keyInspection {
 	about.Key = kind.Key(set)
-	ki := &keyInspection{about: about, Inspection: layout.Inspection{
-		Key: about.Key, Names: set, WaiterLimit: n.waiterLimit, Use: layout.Use{Kind: kind.Name},
+	ki := &keyInspection{about: about, Inspection: proto.Inspection{
+		Key: about.Key, Names: set, WaiterLimit: n.waiterLimit, Use: proto.Use{Kind: kind.Name},
 	}}
 	kind.Read(&ki.Inspection)
 	return ki

@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-go/signalbox/election"
 	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/inspect"
-	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/once"
@@ -205,7 +205,7 @@ func TestHashedNamesAndForeignKeys(t *testing.T) {
 
 	for _, s := range []*signalbox.Session{plain, hashed} {
 		entries := all(t, s, "")
-		require.Equal(t, []string{names.Hash("secret") + " reentrant", "plain reentrant"}, kinds(entries))
+		require.Equal(t, []string{proto.Hash("secret") + " reentrant", "plain reentrant"}, kinds(entries))
 		require.True(t, entries[0].Hashed)
 	}
 	require.Empty(t, all(t, plain, "s"), "what a digest stands for is not known")
@@ -214,7 +214,7 @@ func TestHashedNamesAndForeignKeys(t *testing.T) {
 	require.ErrorIs(t, failures[0], signalbox.ErrBadOption)
 	entries, err := inspect.Name(locktest.Context(t), hashed, "secret")
 	require.NoError(t, err)
-	require.Equal(t, names.Hash("secret"), entries[0].Name)
+	require.Equal(t, proto.Hash("secret"), entries[0].Name)
 
 	// Other programs' keys: in the place of a lock's they are marked, elsewhere they are left out.
 	server.MustDo(t, "SET", "sb:{z-text}:lock", "hello")

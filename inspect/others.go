@@ -3,15 +3,14 @@
 package inspect
 
 import (
-	"github.com/signalbox-go/signalbox/internal/layout"
-	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 // others lists the locks of a layout of others, by the reader of the layout. Keys are names there, so each key of the
 // server may be one.
 type others struct {
-	reader     *layout.Reader
+	reader     *proto.Reader
 	namePrefix string
 }
 
@@ -25,14 +24,14 @@ func (o others) scans() (scans []wire.Scan) {
 
 // ofKey implements lister.
 func (o others) ofKey(scan wire.Scan, key string) *keyInspection {
-	ki := &keyInspection{Inspection: layout.Inspection{Key: key}, about: Entry{Name: key, Key: key}}
+	ki := &keyInspection{Inspection: proto.Inspection{Key: key}, about: Entry{Name: key, Key: key}}
 	o.reader.ReadKey(&ki.Inspection, scan.Type)
 	return ki
 }
 
 // ofName implements lister.
-func (o others) ofName(_ names.Set, about Entry) []*keyInspection {
-	ki := &keyInspection{Inspection: layout.Inspection{Key: about.Key}, about: about}
+func (o others) ofName(_ proto.Set, about Entry) []*keyInspection {
+	ki := &keyInspection{Inspection: proto.Inspection{Key: about.Key}, about: about}
 	o.reader.ReadName(&ki.Inspection)
 	return []*keyInspection{ki}
 }

@@ -9,8 +9,7 @@ import (
 	"strings"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/layout"
-	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
@@ -30,15 +29,15 @@ func breakListedPermits(ctx context.Context, s *session.Session, name string) er
 		return err
 	}
 	permits := l.Semaphore.Names(set)
-	ids, err := holdsOf(ctx, s, layout.ListCall(l.Semaphore.List, permits.Holder, "", 0, maxOfName))
+	ids, err := holdsOf(ctx, s, proto.ListCall(l.Semaphore.List, permits.Holder, "", 0, maxOfName))
 	if err != nil {
 		return err
 	}
 	if len(ids) == 0 {
-		return requireIDs(ctx, s, layout.ListCall(l.PlainSemaphore.List, l.PlainSemaphore.Names(set).Holder, "", 0, maxOfName))
+		return requireIDs(ctx, s, proto.ListCall(l.PlainSemaphore.List, l.PlainSemaphore.Names(set).Holder, "", 0, maxOfName))
 	}
 	if slices.ContainsFunc(ids, func(id string) bool { return len(id) != l.Semaphore.HoldSize }) {
-		return layout.WrongKind("?") // before any permit is ended
+		return proto.WrongKind("?") // before any permit is ended
 	}
 	if ids, err = session.FilterForceTargets(ctx, ids, identity); err != nil {
 		return err
@@ -53,7 +52,7 @@ func breakListedPermits(ctx context.Context, s *session.Session, name string) er
 }
 
 // breakPage ends some permits, and notifies the sessions of this library that had them.
-func breakPage(ctx context.Context, s *session.Session, l *layout.Layout, permits names.Set, page []string) error {
+func breakPage(ctx context.Context, s *session.Session, l *proto.Layout, permits proto.Set, page []string) error {
 	var sessions []string
 	for _, id := range page {
 		if alias := l.Semaphore.AliasInHold(id); alias != "" {
@@ -67,7 +66,7 @@ func breakPage(ctx context.Context, s *session.Session, l *layout.Layout, permit
 		Script: l.Semaphore.Force,
 		Keys:   keys.All,
 		Args: []string{
-			s.PublishCommandsIn(l), keys.Channel, names.Session(s.Settings.Prefix, ""), strings.Join(sessions, " "), strings.Join(page, ""),
+			s.PublishCommandsIn(l), keys.Channel, proto.Session(s.Settings.Prefix, ""), strings.Join(sessions, " "), strings.Join(page, ""),
 		},
 	})
 	if slices.Contains(sessions, l.Semaphore.SessionAlias(s.ID())) {

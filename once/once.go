@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
@@ -49,7 +49,7 @@ type Once struct {
 // confirmed by so many replicas. Any other option is ErrBadOption.
 func New(s *signalbox.Session, key string, options ...signalbox.LockOption) *Once {
 	o := &Once{
-		base:    acquire.Make(s, key, &layout.Once, options),
+		base:    acquire.Make(s, key, &proto.Once, options),
 		session: s, key: key, options: options,
 	}
 	if o.base.Err != nil {
@@ -66,8 +66,8 @@ func New(s *signalbox.Session, key string, options ...signalbox.LockOption) *Onc
 func (o *Once) forClaim(l *session.LockSettings) {
 	session.Apply(l, o.options)
 	l.FirstLease = o.base.Terms.FirstLease // a fair lock's own is shorter
-	l.Given &^= layout.OptionKeepOutcome | layout.OptionLinger
-	l.ParentKind = &layout.Once
+	l.Given &^= proto.OptionKeepOutcome | proto.OptionLinger
+	l.ParentKind = &proto.Once
 }
 
 // At returns the key of one tick of a schedule: "<key>@<tick in UTC>". Pass the time for which the

@@ -8,7 +8,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
 )
 
@@ -29,7 +29,7 @@ const (
 // the next Do runs the function again. So d must be longer than a caller for the same period can be
 // late. d is from 1 s to 30 days. The option of the call that ran the function counts.
 func Keep(d time.Duration) signalbox.LockOption {
-	return session.Option(layout.OptionKeepOutcome, session.CheckRange("to keep an outcome for %v", d, minKeep, maxKeep), func(l *session.LockSettings) {
+	return session.Option(proto.OptionKeepOutcome, session.CheckRange("to keep an outcome for %v", d, minKeep, maxKeep), func(l *session.LockSettings) {
 		l.Outcome = d
 	})
 }
@@ -45,5 +45,5 @@ func Linger(d time.Duration) signalbox.LockOption {
 	if d < 0 || d > maxKeep {
 		err = fmt.Errorf("%w: to let a function continue for %v without a caller: it must be from 0 to %v", errs.ErrBadOption, d, maxKeep)
 	}
-	return session.Option(layout.OptionLinger, err, func(l *session.LockSettings) { l.Linger = d })
+	return session.Option(proto.OptionLinger, err, func(l *session.LockSettings) { l.Linger = d })
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
-	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -83,7 +83,7 @@ func (o *Once) store(ctx context.Context, e *execution, value string) (other sto
 		Script: scripts.OnceStore,
 		Keys:   []string{o.outcomeKey, o.base.Names.Holder},
 		Args: []string{
-			wire.StampOf(lease.Token()).Text(), o.keep, value, o.base.Session.PublishCommand(), o.storedChannel, hold.Lease(lease).ID()[:layout.HoldSize],
+			wire.StampOf(lease.Token()).Text(), o.keep, value, o.base.Session.PublishCommand(), o.storedChannel, hold.Lease(lease).ID()[:proto.HoldSize],
 		},
 	})
 	switch {

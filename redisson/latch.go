@@ -8,17 +8,16 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/signalbox-go/signalbox/internal/layout"
-	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 // latch returns RCountDownLatch, whose rounds cannot be distinguished at the server.
-func latch(registry string) *layout.LatchTable {
-	return &layout.LatchTable{
+func latch(registry string) *proto.LatchTable {
+	return &proto.LatchTable{
 		RegistryName: registry,
-		Key:          func(n names.Set) string { return n.Holder },
-		EndedChannel: func(n names.Set) string { return latchChannel(n.Holder) },
+		Key:          func(n proto.Set) string { return n.Holder },
+		EndedChannel: func(n proto.Set) string { return latchChannel(n.Holder) },
 		Start:        latchStartScript,
 		Count:        latchCountScript,
 		Poll:         latchReadScript,
@@ -27,7 +26,7 @@ func latch(registry string) *layout.LatchTable {
 		PollArgs:     func(fence, verb, channel string) []string { return []string{fence, verb, channel} },
 		SoleRound:    1,
 		StepsOnce:    true,
-		NewEvidence:  func(wire.Stamp) layout.Evidence { return new(fencedEvidence) },
+		NewEvidence:  func(wire.Stamp) proto.Evidence { return new(fencedEvidence) },
 	}
 }
 
@@ -37,7 +36,7 @@ const maxFences = 16
 // The messages of a latch: a round has opened; a round was started, or deleted.
 const messageOpened, messageChanged = "0", "1"
 
-// fencedEvidence is what messages and polls have said to a waiter for a round. It implements layout.Evidence.
+// fencedEvidence is what messages and polls have said to a waiter for a round. It implements proto.Evidence.
 //
 // A message may be the late end of the round before, or of the latch of that name in another database, which has the same
 // channel. So a poll has to confirm it. A poll that finds the latch running publishes its fence, and messages of a channel
@@ -51,7 +50,7 @@ type fencedEvidence struct {
 	polled   bool     // a poll found the round running
 }
 
-// Fence implements layout.Evidence: a waiter that has received no fence publishes a unique number, which Redisson ignores.
+// Fence implements proto.Evidence: a waiter that has received no fence publishes a unique number, which Redisson ignores.
 func (e *fencedEvidence) Fence(fence string) string {
 	if e.fenced {
 		return fence
@@ -63,13 +62,13 @@ func (e *fencedEvidence) Fence(fence string) string {
 	return fence
 }
 
-// OnRunning implements layout.Evidence.
+// OnRunning implements proto.Evidence.
 func (e *fencedEvidence) OnRunning(string) (again bool) {
 	again, e.polled = e.reported && !e.polled, true
 	return again
 }
 
-// OnMessage implements layout.Evidence. Fences of others are worth no poll: they would cause each other.
+// OnMessage implements proto.Evidence. Fences of others are worth no poll: they would cause each other.
 func (e *fencedEvidence) OnMessage(message string, end func(err error)) (poll bool) {
 	switch {
 	case message == messageOpened:

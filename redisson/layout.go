@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
 )
 
@@ -73,7 +73,7 @@ type clients struct {
 }
 
 // layout returns how the locks of these clients are stored on the server.
-func (c *clients) layout() (*layout.Layout, error) {
+func (c *clients) layout() (*proto.Layout, error) {
 	if c.fairWait == nil {
 		return tables[c.variant], nil
 	}

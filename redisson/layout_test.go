@@ -11,13 +11,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/layout"
-	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 // tableOf returns the layout with these options.
-func tableOf(t *testing.T, options ...Option) *layout.Layout {
+func tableOf(t *testing.T, options ...Option) *proto.Layout {
 	t.Helper()
 	l, err := session.LayoutHandle(Layout(options...)).Layout()
 	require.NoError(t, err)
@@ -68,8 +68,8 @@ func TestVariantIsOneLayout(t *testing.T) {
 	t.Parallel()
 	require.Same(t, tableOf(t), tableOf(t, ShardedChannels))
 	require.Same(t, tableOf(t, Fenced), tableOf(t, ShardedChannels, Fenced))
-	ways := make(map[string]layout.Channels)
-	for _, l := range []*layout.Layout{
+	ways := make(map[string]proto.Channels)
+	for _, l := range []*proto.Layout{
 		tableOf(t), tableOf(t, PlainChannels), tableOf(t, PlainChannels, ShardedChannels),
 		tableOf(t, Fenced), tableOf(t, Fenced, PlainChannels), tableOf(t, Fenced, PlainChannels, ShardedChannels),
 	} {
@@ -77,8 +77,8 @@ func TestVariantIsOneLayout(t *testing.T) {
 	}
 	require.Len(t, ways, 6)
 	require.Zero(t, tableOf(t).Channels)
-	require.Equal(t, layout.PlainChannels, tableOf(t, PlainChannels).Channels)
-	require.Equal(t, layout.PlainChannels|layout.ShardedChannels, tableOf(t, PlainChannels, ShardedChannels).Channels)
+	require.Equal(t, proto.PlainChannels, tableOf(t, PlainChannels).Channels)
+	require.Equal(t, proto.PlainChannels|proto.ShardedChannels, tableOf(t, PlainChannels, ShardedChannels).Channels)
 }
 
 // Fair locks of clients with another fairLockWaitTimeout have a layout of their own, and no other kind has
@@ -107,16 +107,16 @@ func TestKeyIsTheName(t *testing.T) {
 		"a{b":         "redisson_lock__channel:a{b",
 		"größer *?\n": "redisson_lock__channel:{größer *?\n}",
 	} {
-		set, err := makeNames(names.NamingOptions{Prefix: "sb:"}, name)
+		set, err := makeNames(proto.NamingOptions{Prefix: "sb:"}, name)
 		require.NoError(t, err)
-		require.Equal(t, names.NewSet(name, channel), set)
+		require.Equal(t, proto.NewSet(name, channel), set)
 	}
 }
 
 func TestNamesAreValid(t *testing.T) {
 	t.Parallel()
-	for _, bad := range []string{"", strings.Repeat("x", names.MaxBytes+1)} {
-		_, err := makeNames(names.NamingOptions{}, bad)
+	for _, bad := range []string{"", strings.Repeat("x", proto.MaxBytes+1)} {
+		_, err := makeNames(proto.NamingOptions{}, bad)
 		require.Error(t, err)
 	}
 }
@@ -129,9 +129,9 @@ func TestCluster_NameThatIsSplitIsRefused(t *testing.T) {
 		"a": true, "{a}": true, "a{b}c": true, "{a}{b}": true, "a{b}c}": true,
 		"a{b": false, "a{}b": false, "a}b": false, "{": false, "}": false, "{}": false, "a{}{b}": false,
 	} {
-		_, err := makeNames(names.NamingOptions{}, name)
+		_, err := makeNames(proto.NamingOptions{}, name)
 		require.NoError(t, err, name)
-		_, err = makeNames(names.NamingOptions{Clustered: true}, name)
+		_, err = makeNames(proto.NamingOptions{Clustered: true}, name)
 		if good {
 			require.NoError(t, err, name)
 		} else {
@@ -146,21 +146,21 @@ func FuzzNamesNeverMeet(f *testing.F) {
 	f.Add("a", "{a}")
 	f.Add("a}b", "a")
 	f.Fuzz(func(t *testing.T, a, b string) {
-		setOfA, errOfA := makeNames(names.NamingOptions{Clustered: true}, a)
-		setOfB, errOfB := makeNames(names.NamingOptions{Clustered: true}, b)
+		setOfA, errOfA := makeNames(proto.NamingOptions{Clustered: true}, a)
+		setOfB, errOfB := makeNames(proto.NamingOptions{Clustered: true}, b)
 		if errOfA != nil || errOfB != nil {
 			return
 		}
 		require.Equal(t, a == b, setOfA.Holder == setOfB.Holder)
-		require.Equal(t, names.Tag(setOfA.Holder), names.Tag(setOfA.More), "one slot")
+		require.Equal(t, wire.Tag(setOfA.Holder), wire.Tag(setOfA.More), "one slot")
 	})
 }
 
 func TestChannelMayBeSharedByTwoNames(t *testing.T) {
 	t.Parallel()
-	a, err := makeNames(names.NamingOptions{}, "a")
+	a, err := makeNames(proto.NamingOptions{}, "a")
 	require.NoError(t, err)
-	braced, err := makeNames(names.NamingOptions{}, "{a}")
+	braced, err := makeNames(proto.NamingOptions{}, "{a}")
 	require.NoError(t, err)
 	require.Equal(t, a.More, braced.More)
 	require.NotEqual(t, a.Holder, braced.Holder)

@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/proto"
+	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 // The prefixes of a name in the channel of a lock, and in the token key of a fenced one.
@@ -21,15 +22,15 @@ const (
 // In a cluster key and channel of a name must be in one slot, or the name is refused: braces that make no
 // hash tag, or one brace alone, put them in two. The names are not hashed: the Java client would not find
 // them.
-func makeNames(in names.NamingOptions, name string) (names.Set, error) {
-	if err := names.Check(name); err != nil {
-		return names.Set{}, err
+func makeNames(in proto.NamingOptions, name string) (proto.Set, error) {
+	if err := proto.Check(name); err != nil {
+		return proto.Set{}, err
 	}
 	channel := prefixed(channelPrefix, name)
-	if in.Clustered && names.Tag(name) != names.Tag(channel) {
-		return names.Set{}, fmt.Errorf("%q and its channel stand in two slots of the cluster: its braces must be a hash tag, or there must be none", name)
+	if in.Clustered && wire.Tag(name) != wire.Tag(channel) {
+		return proto.Set{}, fmt.Errorf("%q and its channel stand in two slots of the cluster: its braces must be a hash tag, or there must be none", name)
 	}
-	return names.NewSet(name, channel), nil
+	return proto.NewSet(name, channel), nil
 }
 
 // latchChannel is the channel of a count-down latch. Braces are added whatever the name has: one that has a hash tag is

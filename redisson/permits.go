@@ -7,8 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 
-	"github.com/signalbox-go/signalbox/internal/layout"
-	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/proto"
 )
 
 const (
@@ -23,18 +22,18 @@ const (
 )
 
 // semaphore returns RPermitExpirableSemaphore, whose held permits are in a key with that suffix.
-func semaphore(registry, timeouts string) *layout.SemaphoreTable {
-	return &layout.SemaphoreTable{
-		Table: layout.Table{
+func semaphore(registry, timeouts string) *proto.SemaphoreTable {
+	return &proto.SemaphoreTable{
+		Table: proto.Table{
 			RegistryName: registry,
-			NamesOf: func(n names.Set) names.Set {
-				return names.Set{Holder: suffixed(n.Holder, timeouts), More: n.Holder, Slot: n.Slot}
+			NamesOf: func(n proto.Set) proto.Set {
+				return proto.Set{Holder: suffixed(n.Holder, timeouts), More: n.Holder, Slot: n.Slot}
 			},
-			Keys: func(n names.Set) layout.Keys {
-				return layout.Keys{All: []string{n.More, n.Holder}, Channel: prefixed("redisson_sc", n.More)}
+			Keys: func(n proto.Set) proto.Keys {
+				return proto.Keys{All: []string{n.More, n.Holder}, Channel: prefixed("redisson_sc", n.More)}
 			},
 			Renew: permitRenewScript,
-			Retry: &layout.Retry{Acquire: permitAcquireScript, Release: permitReleaseScript, NewHold: newPermits},
+			Retry: &proto.Retry{Acquire: permitAcquireScript, Release: permitReleaseScript, NewHold: newPermits},
 		},
 		Split:         permitSplitScript,
 		Resize:        permitResizeScript,
@@ -55,7 +54,7 @@ func semaphore(registry, timeouts string) *layout.SemaphoreTable {
 // plainSemaphore returns RSemaphore, which is only a number. The permits of this library are also in a key
 // that Redisson does not know: so they can expire, and each step can be sent twice. Those of others are
 // recorded nowhere, so their number is unknown.
-func plainSemaphore(registry string) *layout.SemaphoreTable {
+func plainSemaphore(registry string) *proto.SemaphoreTable {
 	s := semaphore(registry, plainSuffix)
 	s.TotalKnown, s.Args = false, []string{"0"}
 	s.Force, s.SessionAlias, s.AliasInHold = nil, nil, nil // no process ends these by force

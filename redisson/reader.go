@@ -8,15 +8,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 // reader reads the keys of locks. A key is one if its type and its content are those that Redisson writes.
 //
 //nolint:gochecknoglobals // a constant table
-var reader = layout.Reader{
-	Types:    []string{layout.HashKey, layout.StringKey},
+var reader = proto.Reader{
+	Types:    []string{proto.HashKey, proto.StringKey},
 	ReadKey:  readKey,
 	ReadName: readName,
 }
@@ -28,17 +28,17 @@ var (
 	auxiliaryKey = regexp.MustCompile(`^redisson_lock_token:|:rwlock_timeout:[0-9]+$`)
 )
 
-func readKey(i *layout.Inspection, keyType string) {
+func readKey(i *proto.Inspection, keyType string) {
 	switch {
 	case auxiliaryKey.MatchString(i.Key):
-	case keyType == layout.HashKey:
+	case keyType == proto.HashKey:
 		readHash(i)
 	default:
 		readNumber(i)
 	}
 }
 
-func readName(i *layout.Inspection) {
+func readName(i *proto.Inspection) {
 	i.Query(wire.Call{Script: describeScript, Keys: []string{i.Key}}, func(reply wire.Reply) {
 		switch reply.Code() {
 		case wire.Done:
@@ -51,7 +51,7 @@ func readName(i *layout.Inspection) {
 }
 
 // readHash queries what a hash is.
-func readHash(i *layout.Inspection) {
+func readHash(i *proto.Inspection) {
 	key := []string{i.Key}
 	var mode string
 	var size int64
@@ -64,24 +64,24 @@ func readHash(i *layout.Inspection) {
 		switch kind := reply.Text(1); {
 		case kind == "r" && size == 1:
 			readFairQueue(i, ownerOf(reply.Text(3), time.UnixMilli(max(reply.Int(5), 0))))
-		case kind == "w" && (mode == "read" || mode == "write") && size <= layout.MaxHolders:
+		case kind == "w" && (mode == "read" || mode == "write") && size <= proto.MaxHolders:
 			readRWLock(i)
 		}
 	})
 }
 
 // ownerOf returns the holder, or waiter, that Redisson calls hold.
-func ownerOf(hold string, until time.Time) layout.Holder {
-	h := layout.Holder{Label: hold, Session: sessionOf(hold), Hold: layout.HoldID(hold)}
+func ownerOf(hold string, until time.Time) proto.Holder {
+	h := proto.Holder{Label: hold, Session: sessionOf(hold), Hold: proto.HoldID(hold)}
 	if until.UnixMilli() > 0 {
 		h.Until = until
 	}
 	return h
 }
 
-func readRWLock(i *layout.Inspection) {
-	i.Query(layout.ListCall(rwListScript, i.Key, "", 0, layout.MaxHolders), func(reply wire.Reply) {
-		use := layout.Use{Kind: layout.RWLock.Name}
+func readRWLock(i *proto.Inspection) {
+	i.Query(proto.ListCall(rwListScript, i.Key, "", 0, proto.MaxHolders), func(reply wire.Reply) {
+		use := proto.Use{Kind: proto.RWLock.Name}
 		for at := 2; at+1 < reply.Len(); at += 2 {
 			h := ownerOf(reply.Text(at), reply.Stamp(at+1).Time())
 			h.Shared = reply.Text(1) != "1"
@@ -94,21 +94,21 @@ func readRWLock(i *layout.Inspection) {
 }
 
 // readFairQueue reports the holder of a lock, and queries the queue that only a fair one has.
-func readFairQueue(i *layout.Inspection, holder layout.Holder) {
-	use := layout.Use{Kind: layout.ExclusiveUse, Holders: []layout.Holder{holder}}
+func readFairQueue(i *proto.Inspection, holder proto.Holder) {
+	use := proto.Use{Kind: proto.ExclusiveUse, Holders: []proto.Holder{holder}}
 	i.Report(use)
 	page := wire.Call{
 		Script: fairWaitersScript,
 		Keys:   []string{prefixed("redisson_lock_queue", i.Key), prefixed("redisson_lock_timeout", i.Key)},
-		Args:   []string{"0", strconv.Itoa(layout.MaxHolders)},
+		Args:   []string{"0", strconv.Itoa(proto.MaxHolders)},
 	}
 	i.Query(page, func(reply wire.Reply) {
 		for at := 0; at+3 < reply.Len(); at += 4 {
 			h := ownerOf(reply.Text(at), time.Time{})
-			use.Waiters = append(use.Waiters, layout.Waiter{Label: h.Label, Session: h.Session, Alive: reply.Int(at+2) == 1})
+			use.Waiters = append(use.Waiters, proto.Waiter{Label: h.Label, Session: h.Session, Alive: reply.Int(at+2) == 1})
 		}
 		if len(use.Waiters) > 0 {
-			use.Kind = layout.Fair.Name
+			use.Kind = proto.Fair.Name
 		}
 		i.Report(use)
 	})
@@ -119,15 +119,15 @@ const numberSize = 24
 
 // readNumber queries what a string is. If it is a number, the permits beside it say that it is a semaphore. Other
 // strings, such as those of a cache, cost one short call each.
-func readNumber(i *layout.Inspection) {
+func readNumber(i *proto.Inspection) {
 	i.Query(wire.Call{Command: "GETRANGE", Keys: []string{i.Key}, Args: []string{"0", strconv.Itoa(numberSize - 1)}}, func(reply wire.Reply) {
 		free := reply.Text(0)
 		if !numberForm.MatchString(free) {
 			return
 		}
-		var use layout.Use
+		var use proto.Use
 		for _, suffix := range []string{permitsSuffix, plainSuffix} {
-			i.Query(layout.ListCall(permitListScript, suffixed(i.Key, suffix), "", 0, layout.MaxHolders), func(reply wire.Reply) {
+			i.Query(proto.ListCall(permitListScript, suffixed(i.Key, suffix), "", 0, proto.MaxHolders), func(reply wire.Reply) {
 				use.Holders = append(use.Holders, permitHolders(reply)...)
 				setPermits(&use, free, suffix == permitsSuffix)
 				i.Report(use)
@@ -137,10 +137,10 @@ func readNumber(i *layout.Inspection) {
 }
 
 // permitHolders returns the holders of permits that a list has.
-func permitHolders(reply wire.Reply) (holders []layout.Holder) {
+func permitHolders(reply wire.Reply) (holders []proto.Holder) {
 	for at := 2; at+1 < reply.Len(); at += 2 {
 		n, label, _ := parsePermit("", reply.Text(at))
-		h := layout.Holder{Label: label, Hold: layout.HoldID(reply.Text(at)), Permits: n}
+		h := proto.Holder{Label: label, Hold: proto.HoldID(reply.Text(at)), Permits: n}
 		if until := reply.Stamp(at + 1); until > 0 {
 			h.Until = until.Time()
 		}
@@ -150,12 +150,12 @@ func permitHolders(reply wire.Reply) (holders []layout.Holder) {
 }
 
 // setPermits sets the kind of a number by the permits beside it. total says that they are all permits that are held.
-func setPermits(use *layout.Use, free string, total bool) { //nolint:revive // a fact, not a switch
+func setPermits(use *proto.Use, free string, total bool) { //nolint:revive // a fact, not a switch
 	if len(use.Holders) == 0 {
-		use.Kind = layout.NumberUse
+		use.Kind = proto.NumberUse
 		return
 	}
-	use.Kind, use.Held = layout.Semaphore.Name, len(use.Holders)
+	use.Kind, use.Held = proto.Semaphore.Name, len(use.Holders)
 	if n, err := strconv.Atoi(strings.TrimSpace(free)); err == nil && total {
 		use.Capacity = n + use.Held
 	}

@@ -7,14 +7,13 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/layout"
-	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/proto"
 )
 
 // tables are the layouts of all variants. The default of channels is the same layout as ShardedChannels.
 //
 //nolint:gochecknoglobals // a constant table
-var tables = func() (all [variants]*layout.Layout) {
+var tables = func() (all [variants]*proto.Layout) {
 	for v := range variants {
 		if all[v] = newTable(v); v&(PlainChannels|ShardedChannels) == ShardedChannels {
 			all[v] = all[v&^ShardedChannels]
@@ -24,7 +23,7 @@ var tables = func() (all [variants]*layout.Layout) {
 }()
 
 // tableWithFairWait returns the layout of Java clients whose fairLockWaitTimeout is wait. Only a fair lock has it.
-func tableWithFairWait(v variant, wait time.Duration) *layout.Layout {
+func tableWithFairWait(v variant, wait time.Duration) *proto.Layout {
 	l := *tables[v]
 	l.Name = "RedissonFairLock"
 	if wait != defaultFairWait {
@@ -35,8 +34,8 @@ func tableWithFairWait(v variant, wait time.Duration) *layout.Layout {
 }
 
 // newTable returns the layout in a variant.
-func newTable(v variant) *layout.Layout {
-	l := &layout.Layout{
+func newTable(v variant) *proto.Layout {
+	l := &proto.Layout{
 		Name:     "Redisson",
 		Names:    makeNames,
 		Hold:     newHold,
@@ -48,9 +47,9 @@ func newTable(v variant) *layout.Layout {
 		Reader:   &reader,
 	}
 	if v&PlainChannels != 0 {
-		l.Channels = layout.PlainChannels
+		l.Channels = proto.PlainChannels
 		if v&ShardedChannels != 0 {
-			l.Channels |= layout.ShardedChannels
+			l.Channels |= proto.ShardedChannels
 		}
 	}
 	registry := fmt.Sprintf(" in Redisson's layout, %d", v) // the end of all registry names
@@ -69,15 +68,15 @@ func newTable(v variant) *layout.Layout {
 }
 
 // reentrantLock returns RLock.
-func reentrantLock(registry string) *layout.ExclusiveTable {
-	return &layout.ExclusiveTable{
-		Table: layout.Table{
+func reentrantLock(registry string) *proto.ExclusiveTable {
+	return &proto.ExclusiveTable{
+		Table: proto.Table{
 			RegistryName: registry,
-			Keys: func(n names.Set) layout.Keys {
-				return layout.Keys{All: []string{n.Holder}, Channel: n.More}
+			Keys: func(n proto.Set) proto.Keys {
+				return proto.Keys{All: []string{n.Holder}, Channel: n.More}
 			},
 			Renew: renewScript,
-			Retry: &layout.Retry{
+			Retry: &proto.Retry{
 				Acquire: acquireScript, Release: releaseScript, Poll: pollScript, HandsOver: true,
 			},
 		},
@@ -88,25 +87,25 @@ func reentrantLock(registry string) *layout.ExclusiveTable {
 
 // fencedLock returns RFencedLock. Its tokens are the numbers of a counter, and Java clients count
 // one for each holder. So each goroutine acquires the lock at the server.
-func fencedLock(registry string) *layout.ExclusiveTable {
+func fencedLock(registry string) *proto.ExclusiveTable {
 	l := reentrantLock(registry)
-	l.Keys = func(n names.Set) layout.Keys {
-		return layout.Keys{All: []string{n.Holder, tokenKey(n.Holder)}, Channel: n.More}
+	l.Keys = func(n proto.Set) proto.Keys {
+		return proto.Keys{All: []string{n.Holder, tokenKey(n.Holder)}, Channel: n.More}
 	}
 	l.Retry.Acquire, l.Retry.HandsOver = fenceScript, false
 	return l
 }
 
-func fairLock(registry string, wait time.Duration) *layout.ExclusiveTable {
-	return &layout.ExclusiveTable{
-		Table: layout.Table{
+func fairLock(registry string, wait time.Duration) *proto.ExclusiveTable {
+	return &proto.ExclusiveTable{
+		Table: proto.Table{
 			RegistryName: registry,
-			Keys: func(n names.Set) layout.Keys {
+			Keys: func(n proto.Set) proto.Keys {
 				queue, deadlines := prefixed("redisson_lock_queue", n.Holder), prefixed("redisson_lock_timeout", n.Holder)
-				return layout.Keys{All: []string{n.Holder, queue, deadlines}, Channel: n.More + ":"}
+				return proto.Keys{All: []string{n.Holder, queue, deadlines}, Channel: n.More + ":"}
 			},
 			Renew: renewScript,
-			Retry: &layout.Retry{
+			Retry: &proto.Retry{
 				Acquire: fairAcquireScript, Release: fairReleaseScript, ChannelPerWaiter: true,
 				Args: []string{strconv.FormatInt(wait.Milliseconds(), 10)},
 			},
@@ -117,15 +116,15 @@ func fairLock(registry string, wait time.Duration) *layout.ExclusiveTable {
 	}
 }
 
-func rwLock(registry string) *layout.RWLockTable {
-	return &layout.RWLockTable{
-		Table: layout.Table{
+func rwLock(registry string) *proto.RWLockTable {
+	return &proto.RWLockTable{
+		Table: proto.Table{
 			RegistryName: registry,
-			Keys: func(n names.Set) layout.Keys {
-				return layout.Keys{All: []string{n.Holder}, Channel: prefixed("redisson_rwlock", n.Holder)}
+			Keys: func(n proto.Set) proto.Keys {
+				return proto.Keys{All: []string{n.Holder}, Channel: prefixed("redisson_rwlock", n.Holder)}
 			},
 			Renew: rwRenewScript,
-			Retry: &layout.Retry{
+			Retry: &proto.Retry{
 				Acquire: rwAcquireScript, Release: rwReleaseScript,
 				Poll: pollScript, PollShared: rwPollScript,
 			},

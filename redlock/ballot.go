@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -149,7 +149,7 @@ func (b *ballot) try(ctx context.Context, i int, m *session.Session) vote {
 }
 
 // hold returns the hold on one server.
-func (b *ballot) hold(i int) string { return b.holderValues[i][:layout.HoldSize] }
+func (b *ballot) hold(i int) string { return b.holderValues[i][:proto.HoldSize] }
 
 // vote returns what one server has replied until now.
 func (b *ballot) vote(i int) vote {
@@ -221,7 +221,7 @@ func parseReply(reply wire.Reply) (v vote, now wire.Stamp) {
 			errs.ErrRefused, left.Round(time.Millisecond))
 		return vote{result: refused, err: err, left: left}, reply.Stamp(2)
 	case wire.Foreign:
-		return vote{result: refused, err: layout.WrongKind(reply.Text(1))}, 0
+		return vote{result: refused, err: proto.WrongKind(reply.Text(1))}, 0
 	default:
 		return vote{result: uncertain, err: wire.ErrUnreadable}, 0
 	}

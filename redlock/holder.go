@@ -8,7 +8,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -49,7 +49,7 @@ func (l *Lock) ForceUnlock(ctx context.Context) error {
 
 // holderReport is what one server says about the holder.
 type holderReport struct {
-	holder layout.HolderInfo
+	holder proto.HolderInfo
 	hold   string
 	err    error
 }
@@ -93,12 +93,12 @@ func (l *Lock) queryAll(ctx context.Context, query func(context.Context, *sessio
 	return nil
 }
 
-func (l *Lock) holder(ctx context.Context) (layout.HolderInfo, error) {
+func (l *Lock) holder(ctx context.Context) (proto.HolderInfo, error) {
 	if err := l.root().CheckArgs(); err != nil {
-		return layout.HolderInfo{}, err
+		return proto.HolderInfo{}, err
 	}
 	enough := majority(len(l.members))
-	holders, counts := make(map[string]layout.HolderInfo), make(map[string]int)
+	holders, counts := make(map[string]proto.HolderInfo), make(map[string]int)
 	free, most, best := 0, 0, ""
 	var failures []error
 	err := l.queryAll(ctx, func(ctx context.Context, m *session.Session) (o holderReport) {
@@ -124,20 +124,20 @@ func (l *Lock) holder(ctx context.Context) (layout.HolderInfo, error) {
 	})
 	switch {
 	case err != nil:
-		return layout.HolderInfo{}, err
+		return proto.HolderInfo{}, err
 	case most >= enough:
 		return holders[best], nil
 	case most+len(failures) < enough:
-		return layout.HolderInfo{}, errs.ErrNotHeld
+		return proto.HolderInfo{}, errs.ErrNotHeld
 	}
-	return layout.HolderInfo{}, errs.Join(failures...)
+	return proto.HolderInfo{}, errs.Join(failures...)
 }
 
 // attemptSize is the length of what the servers' holds of one attempt have in common.
 const attemptSize = 19
 
 // mergeHolders combines what two servers say about one holder.
-func mergeHolders(a, b layout.HolderInfo) layout.HolderInfo {
+func mergeHolders(a, b proto.HolderInfo) proto.HolderInfo {
 	if a.Kind == "" {
 		return b
 	}
@@ -159,7 +159,7 @@ func (l *Lock) force(ctx context.Context) error {
 	var failures []error
 	err := l.queryAll(ctx, func(ctx context.Context, m *session.Session) holderReport {
 		return holderReport{err: m.Force(ctx, session.ForceRequest{
-			Layout: layout.Native(),
+			Layout: proto.Native(),
 			Key:    l.keys[0], CompatibleKinds: kindLetter,
 			Call: func(hold, channel string) wire.Call {
 				return wire.Call{

@@ -13,8 +13,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
-	"github.com/signalbox-go/signalbox/internal/layout"
-	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
@@ -49,7 +48,7 @@ func New(sessions []*signalbox.Session, name string, options ...signalbox.LockOp
 		l.base.Fail(err)
 		return l
 	}
-	l.base = acquire.Make(sessions[0], name, &layout.Redlock, options)
+	l.base = acquire.Make(sessions[0], name, &proto.Redlock, options)
 	l.base.Name = displayName(l.members, name)
 	longest, err := greatestLease(l.base.Terms, l.base.Quorum)
 	if err = errs.Join(l.base.Err, err); err == nil {
@@ -60,7 +59,7 @@ func New(sessions []*signalbox.Session, name string, options ...signalbox.LockOp
 		return l
 	}
 	l.group = groupOf(l.members)
-	l.keys = []string{l.base.Names.Holder, names.Epoch(l.base.Session.Settings.Prefix), l.base.Names.Fence()}
+	l.keys = []string{l.base.Names.Holder, proto.Epoch(l.base.Session.Settings.Prefix), l.base.Names.Fence()}
 	l.lifeMS = wire.Milliseconds(l.base.Terms.First())
 	l.greatestUS = strconv.FormatInt(longest.Microseconds(), 10)
 	return l
@@ -109,7 +108,7 @@ func checkSingle(m *session.Session, i, n int) error {
 // checkName says why the sessions do not agree on what name is, or nil.
 func (l *Lock) checkName(name string) error {
 	for i, m := range l.members {
-		if own, err := m.Names(layout.Native(), name); err != nil || own != l.base.Names {
+		if own, err := m.Names(proto.Native(), name); err != nil || own != l.base.Names {
 			return fmt.Errorf("%w: session %d of %d has another prefix than the first, or hashes names where that does not", errs.ErrBadOption, i+1, len(l.members))
 		}
 	}

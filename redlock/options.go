@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
 )
 
@@ -16,14 +16,14 @@ import (
 // must be among those that grant the next one. A Lock takes one more round trip, in which a majority
 // stores the token. All processes must use Fenced for the name: tokens without it are not stored.
 func Fenced() signalbox.LockOption {
-	return session.Option(layout.OptionFenced, nil, func(l *session.LockSettings) { l.Quorum.Fenced = true })
+	return session.Option(proto.OptionFenced, nil, func(l *session.LockSettings) { l.Quorum.Fenced = true })
 }
 
 // GreatestLease says how long the longest lease of any process for the name is, if that is not this
 // lock's own, for instance while a new length is rolled out. A server that lost its data does not grant
 // the name for that long. d is from the lock's own lease to 24 h.
 func GreatestLease(d time.Duration) signalbox.LockOption {
-	return session.Option(layout.OptionGreatestLease, session.CheckDuration("a greatest lease", d), func(l *session.LockSettings) {
+	return session.Option(proto.OptionGreatestLease, session.CheckDuration("a greatest lease", d), func(l *session.LockSettings) {
 		l.Quorum.Greatest = d
 	})
 }

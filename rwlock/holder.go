@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
@@ -118,7 +118,7 @@ func (l *Lock) forceHolds(ctx context.Context, holds []listedHold) error {
 	call := wire.Call{
 		Script: l.table.Force,
 		Keys:   keys.All,
-		Args:   []string{s.PublishCommandsIn(l.writer.Layout), keys.Channel, names.Session(s.Settings.Prefix, ""), text.String(), l.writer.Floor},
+		Args:   []string{s.PublishCommandsIn(l.writer.Layout), keys.Channel, proto.Session(s.Settings.Prefix, ""), text.String(), l.writer.Floor},
 	}
 	_, err := s.Runner.Run(ctx, call)
 	if err != nil && wire.Judge(err) == wire.Unknown && ctx.Err() == nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/hold"
-	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/queue"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/waitroom"
@@ -19,7 +19,7 @@ import (
 // makes one; the zero Lock is of no use.
 type Lock struct {
 	writer, reader acquire.Acquirer
-	table          *layout.RWLockTable
+	table          *proto.RWLockTable
 	registry       *rwRegistry
 }
 
@@ -27,7 +27,7 @@ type Lock struct {
 // is not valid, every call returns the error, and so does Check.
 func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Lock {
 	l := new(Lock)
-	l.writer.Base = acquire.Make(s, name, &layout.RWLock, options)
+	l.writer.Base = acquire.Make(s, name, &proto.RWLock, options)
 	if l.writer.Err != nil {
 		return l
 	}
@@ -46,7 +46,7 @@ func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Lo
 // shared has what locks with certain options share.
 type shared struct{ writer, reader acquire.Shared }
 
-func (r *rwRegistry) newShared(table *layout.RWLockTable, s *session.Resolved) *shared {
+func (r *rwRegistry) newShared(table *proto.RWLockTable, s *session.Resolved) *shared {
 	life := s.Terms.First()
 	return &shared{
 		writer: r.NewShared(&r.writers, &queue.Request{
@@ -185,13 +185,13 @@ type rwRegistry struct {
 	shared           shared // of locks without options of their own
 }
 
-func registryOf(s *session.Session, l *layout.Layout) *rwRegistry {
+func registryOf(s *session.Session, l *proto.Layout) *rwRegistry {
 	return session.RegistryOf(s, l.RWLock.RegistryName, func() *rwRegistry {
 		r := &rwRegistry{
 			Manager: acquire.NewManager(s, l, &l.RWLock.Table, nil),
 			readers: hold.Scope{Kind: kind}, writers: hold.Scope{Kind: kind},
 		}
-		r.shared = *r.newShared(l.RWLock, s.DefaultsOf(&layout.RWLock))
+		r.shared = *r.newShared(l.RWLock, s.DefaultsOf(&proto.RWLock))
 		r.Share = l.RWLock.Share
 		return r
 	})

@@ -15,7 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -114,14 +114,14 @@ func TestVectorsOfNames(t *testing.T) {
 	id := v.IDs[0].Session
 	for _, n := range v.Names {
 		name := string(bytesOf(t, n.NameHex))
-		require.Equal(t, n.Encoded, names.Encode(name))
-		require.Equal(t, n.Hashed, names.Hash(name))
-		set, err := names.Native(names.NamingOptions{Prefix: n.Prefix}, name)
+		require.Equal(t, n.Encoded, proto.Encode(name))
+		require.Equal(t, n.Hashed, proto.Hash(name))
+		set, err := proto.NativeNames(proto.NamingOptions{Prefix: n.Prefix}, name)
 		require.NoError(t, err)
 		require.Equal(t, []string{n.Holder, n.Queue, n.Heartbeats}, set.AppendKeys(nil))
-		require.Equal(t, n.Grants, names.Grants(n.Prefix)+id)
+		require.Equal(t, n.Grants, proto.Grants(n.Prefix)+id)
 		require.Equal(t, n.GrantsInACluster, set.Grants()+id)
-		require.Equal(t, n.SessionChannel, names.Session(n.Prefix, id))
+		require.Equal(t, n.SessionChannel, proto.Session(n.Prefix, id))
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -46,7 +46,7 @@ func (s *Semaphore) usage(ctx context.Context) (capacity, used int64, err error)
 		return 0, 0, err
 	}
 	if reply.Code() == wire.Foreign {
-		return 0, 0, layout.WrongKind(reply.Text(1))
+		return 0, 0, proto.WrongKind(reply.Text(1))
 	}
 	if capacity = reply.Int(1); capacity < 0 {
 		capacity = int64(s.capacity)
@@ -110,7 +110,7 @@ func (s *Semaphore) resize(ctx context.Context, n int) error {
 		of.Clock.Observe(s.single.Names.Slot, reply.Stamp(1), timers.Now())
 		return errLate
 	case wire.Foreign:
-		return layout.WrongKind(reply.Text(1))
+		return proto.WrongKind(reply.Text(1))
 	default:
 		return nil
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
-	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/queue"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/waitroom"
@@ -29,7 +29,7 @@ const MaxPermits = 1<<31 - 1
 // Semaphore is of no use.
 type Semaphore struct {
 	single   acquire.Acquirer // acquires one permit, as most calls do
-	table    *layout.SemaphoreTable
+	table    *proto.SemaphoreTable
 	registry *permitRegistry
 	capacity int
 }
@@ -39,14 +39,14 @@ type Semaphore struct {
 // fail: during a deployment some processes still pass the old number. A waiter continues to wait
 // when the number changes.
 func ExactCapacity() signalbox.LockOption {
-	return session.Option(layout.OptionExactCapacity, nil, func(l *session.LockSettings) { l.Exact = true })
+	return session.Option(proto.OptionExactCapacity, nil, func(l *session.LockSettings) { l.Exact = true })
 }
 
 // Plain makes a semaphore without owners, in a layout of others that has one: a number of free permits, whose
 // other users have neither ids nor leases. docs/redisson-protocol.md says what differs. In any other
 // layout it is ErrBadOption.
 func Plain() signalbox.LockOption {
-	return session.Option(layout.OptionPlain, nil, func(l *session.LockSettings) { l.Plain = true })
+	return session.Option(proto.OptionPlain, nil, func(l *session.LockSettings) { l.Plain = true })
 }
 
 // New returns the semaphore name of the session. capacity is the number of permits to begin with, from 1 to MaxPermits.
@@ -60,7 +60,7 @@ func Plain() signalbox.LockOption {
 func New(s *signalbox.Session, name string, capacity int, options ...signalbox.LockOption) *Semaphore {
 	sem := &Semaphore{capacity: capacity}
 	base := &sem.single.Base
-	*base = acquire.Make(s, name, &layout.Semaphore, options)
+	*base = acquire.Make(s, name, &proto.Semaphore, options)
 	err := errs.Join(base.Err, checkCapacity(capacity))
 	if err == nil {
 		sem.table, err = tableOf(base)
@@ -76,7 +76,7 @@ func New(s *signalbox.Session, name string, capacity int, options ...signalbox.L
 }
 
 // tableOf returns what the semaphore is on the server.
-func tableOf(b *acquire.Base) (*layout.SemaphoreTable, error) {
+func tableOf(b *acquire.Base) (*proto.SemaphoreTable, error) {
 	switch {
 	case !b.Plain:
 		return b.Layout.Semaphore, nil
@@ -237,7 +237,7 @@ func (s *Semaphore) singleShared(hasOptions bool) *acquire.Shared { //nolint:rev
 
 // newRequest makes the request for n permits.
 func (s *Semaphore) newRequest(n int) *queue.Request {
-	weight, capacity, exact := fmt.Sprintf("%0*d", layout.WeightSize, n), strconv.Itoa(s.capacity), "0"
+	weight, capacity, exact := fmt.Sprintf("%0*d", proto.WeightSize, n), strconv.Itoa(s.capacity), "0"
 	if s.single.Exact {
 		exact = "1"
 	}
@@ -285,7 +285,7 @@ type singlePermit struct {
 // Alias implements session.Aliased.
 func (r *permitRegistry) Alias() string { return r.alias }
 
-func registryOf(s *session.Session, l *layout.Layout, table *layout.SemaphoreTable) *permitRegistry {
+func registryOf(s *session.Session, l *proto.Layout, table *proto.SemaphoreTable) *permitRegistry {
 	return session.RegistryOf(s, table.RegistryName, func() *permitRegistry {
 		r := &permitRegistry{Manager: acquire.NewManager(s, l, &table.Table, refusal), scope: hold.Scope{Kind: kind}}
 		if table.SessionAlias != nil {

@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/internal/layout"
-	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 // Layout returns the layout, for signalbox.WithLayout.
@@ -18,21 +18,21 @@ func Layout() signalbox.Layout {
 }
 
 //nolint:gochecknoglobals // a constant table
-var table = layout.Layout{
+var table = proto.Layout{
 	Name:     "SET NX",
 	Names:    makeNames,
-	Hold:     layout.Native().Hold,
+	Hold:     proto.Native().Hold,
 	Session:  sessionOf,
 	Describe: describeScript,
 	WaiterID: "0", // the message of every release
-	Lock: &layout.ExclusiveTable{
-		Table: layout.Table{
+	Lock: &proto.ExclusiveTable{
+		Table: proto.Table{
 			RegistryName: "reentrant, SET NX",
-			Keys: func(n names.Set) layout.Keys {
-				return layout.Keys{All: []string{n.Holder}, Channel: n.More}
+			Keys: func(n proto.Set) proto.Keys {
+				return proto.Keys{All: []string{n.Holder}, Channel: n.More}
 			},
 			Renew: renewScript,
-			Retry: &layout.Retry{
+			Retry: &proto.Retry{
 				Acquire: acquireScript, Release: releaseScript, Poll: pollScript, HandsOver: true, Silent: true,
 			},
 		},
@@ -47,15 +47,15 @@ var table = layout.Layout{
 //
 // In a cluster key and channel of a name must be in one slot: a name with a closing brace that ends no hash
 // tag is refused.
-func makeNames(in names.NamingOptions, name string) (names.Set, error) {
-	if err := names.Check(name); err != nil {
-		return names.Set{}, err
+func makeNames(in proto.NamingOptions, name string) (proto.Set, error) {
+	if err := proto.Check(name); err != nil {
+		return proto.Set{}, err
 	}
-	channel := in.Prefix + "{" + names.Tag(name) + "}:unlocked"
-	if in.Clustered && names.Tag(name) != names.Tag(channel) {
-		return names.Set{}, fmt.Errorf("the channel of %q would be in another slot of the cluster: its braces must be a hash tag, or there must be no braces", name)
+	channel := in.Prefix + "{" + wire.Tag(name) + "}:unlocked"
+	if in.Clustered && wire.Tag(name) != wire.Tag(channel) {
+		return proto.Set{}, fmt.Errorf("the channel of %q would be in another slot of the cluster: its braces must be a hash tag, or there must be no braces", name)
 	}
-	return names.NewSet(name, channel), nil
+	return proto.NewSet(name, channel), nil
 }
 
 // holdCharacters are those of a hold in the library's own layout.
@@ -63,8 +63,8 @@ const holdCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123
 
 // sessionOf returns the session of a hold of this library, and nothing for the values of other clients.
 func sessionOf(hold string) string {
-	if len(hold) != layout.HoldSize || strings.Trim(hold, holdCharacters) != "" {
+	if len(hold) != proto.HoldSize || strings.Trim(hold, holdCharacters) != "" {
 		return ""
 	}
-	return layout.Native().Session(hold)
+	return proto.Native().Session(hold)
 }

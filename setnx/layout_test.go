@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/layout"
-	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/proto"
+	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 const sessionID = "AAECAwQFBgcICQoLDA0ODw"
@@ -22,7 +22,7 @@ func TestHoldNamesItsSession(t *testing.T) {
 		for range 2 {
 			hold := table.Hold(sessionID, n)
 			require.Equal(t, sessionID, table.Session(hold))
-			require.Len(t, hold, layout.HoldSize)
+			require.Len(t, hold, proto.HoldSize)
 			require.False(t, seen[hold])
 			seen[hold] = true
 		}
@@ -42,18 +42,18 @@ func TestNameIsUsedUnchanged(t *testing.T) {
 	for name, channel := range map[string]string{
 		"order/42": "p:{order/42}:unlocked", "a:{b}:c": "p:{b}:unlocked", "{a": "p:{{a}:unlocked", "a b\x00": "p:{a b\x00}:unlocked",
 	} {
-		set, err := makeNames(names.NamingOptions{Prefix: "p:", Clustered: true}, name)
+		set, err := makeNames(proto.NamingOptions{Prefix: "p:", Clustered: true}, name)
 		require.NoError(t, err, name)
 		require.Equal(t, name, set.Holder)
 		require.Equal(t, channel, set.More)
-		require.Equal(t, names.Tag(name), names.Tag(set.More), "one slot")
+		require.Equal(t, wire.Tag(name), wire.Tag(set.More), "one slot")
 	}
 	for _, name := range []string{"a}b", "}{", "{}a"} {
-		_, err := makeNames(names.NamingOptions{Prefix: "p:", Clustered: true}, name)
+		_, err := makeNames(proto.NamingOptions{Prefix: "p:", Clustered: true}, name)
 		require.Error(t, err, name)
-		_, err = makeNames(names.NamingOptions{Prefix: "p:"}, name)
+		_, err = makeNames(proto.NamingOptions{Prefix: "p:"}, name)
 		require.NoError(t, err, name)
 	}
-	_, err := makeNames(names.NamingOptions{}, "")
+	_, err := makeNames(proto.NamingOptions{}, "")
 	require.Error(t, err)
 }

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -15,23 +15,23 @@ import (
 // string. A name that the caller calls a lock is one, whichever client holds it.
 //
 //nolint:gochecknoglobals // a constant table
-var reader = layout.Reader{
-	Types: []string{layout.StringKey},
-	ReadKey: func(i *layout.Inspection, _ string) {
-		readValue(i, func(h layout.Holder) bool { return h.Session != "" })
+var reader = proto.Reader{
+	Types: []string{proto.StringKey},
+	ReadKey: func(i *proto.Inspection, _ string) {
+		readValue(i, func(h proto.Holder) bool { return h.Session != "" })
 	},
-	ReadName: func(i *layout.Inspection) { readValue(i, func(layout.Holder) bool { return true }) },
+	ReadName: func(i *proto.Inspection) { readValue(i, func(proto.Holder) bool { return true }) },
 }
 
 // labelSize is how much of a value is shown.
 const labelSize = 64
 
 // readValue queries what a string is. It is a lock if isLock returns true for its holder.
-func readValue(i *layout.Inspection, isLock func(layout.Holder) bool) {
+func readValue(i *proto.Inspection, isLock func(proto.Holder) bool) {
 	call := wire.Call{Script: scripts.SessionReadString, Keys: []string{i.Key}, Args: []string{strconv.Itoa(labelSize)}}
 	i.Query(call, func(reply wire.Reply) {
 		value := reply.Text(0)
-		holder := layout.Holder{Label: value, Session: sessionOf(value)}
+		holder := proto.Holder{Label: value, Session: sessionOf(value)}
 		if holder.Session != "" {
 			holder.Label = holder.Session // the value is the hold's id, with which it can be released
 		}
@@ -39,7 +39,7 @@ func readValue(i *layout.Inspection, isLock func(layout.Holder) bool) {
 			holder.Until = time.UnixMilli(ends)
 		}
 		if value != "" && isLock(holder) {
-			i.Report(layout.Use{Kind: layout.Reentrant.Name, Holders: []layout.Holder{holder}})
+			i.Report(proto.Use{Kind: proto.Reentrant.Name, Holders: []proto.Holder{holder}})
 		}
 	})
 }

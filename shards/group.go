@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
 )
 
@@ -38,7 +38,7 @@ type Group struct {
 func New(s *signalbox.Session, name string, set Set, options ...signalbox.LockOption) *Group {
 	var resolved session.LockSettings
 	g := &Group{set: set}
-	g.base = acquire.Make(s, name, &layout.Shards, append(slices.Clip(options), end(&resolved)))
+	g.base = acquire.Make(s, name, &proto.Shards, append(slices.Clip(options), end(&resolved)))
 	if err := errs.Join(g.base.Err, set.check()); err != nil {
 		g.base.Fail(err)
 		return g

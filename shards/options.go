@@ -8,14 +8,14 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
 )
 
 const (
 	// DefaultLease is the lease of a member unless signalbox.WithRenewedLease sets another one, for the group or
 	// by signalbox.WithDefaults. MinLease is the shortest.
-	DefaultLease, MinLease = layout.DefaultTerm, 5 * time.Second
+	DefaultLease, MinLease = proto.DefaultTerm, 5 * time.Second
 	// DefaultRebalanceDelay is RebalanceDelay if the option is not given.
 	DefaultRebalanceDelay = 2 * time.Second
 	// DefaultRetryMin and DefaultRetryMax are what Retry sets if the option is not given.
@@ -36,7 +36,7 @@ func Weight(w int) signalbox.LockOption {
 	if w == 0 {
 		err = fmt.Errorf("%w: a weight of 0: begin with 1, and call Member.SetWeight", errs.ErrBadOption)
 	}
-	return session.Option(layout.OptionShardWeight, err, func(l *session.LockSettings) { l.Shards.Weight = w })
+	return session.Option(proto.OptionShardWeight, err, func(l *session.LockSettings) { l.Shards.Weight = w })
 }
 
 func checkWeight(w int) error {
@@ -51,7 +51,7 @@ func checkWeight(w int) error {
 // members are less than the number of shards, some have no owner: see View.Unowned. n is from 1 to MaxShards, which is
 // the default.
 func Limit(n int) signalbox.LockOption {
-	return session.Option(layout.OptionShardLimit, session.CheckRange("a limit of %d shards", n, 1, MaxShards), func(l *session.LockSettings) {
+	return session.Option(proto.OptionShardLimit, session.CheckRange("a limit of %d shards", n, 1, MaxShards), func(l *session.LockSettings) {
 		l.Shards.Limit = n
 	})
 }
@@ -59,7 +59,7 @@ func Limit(n int) signalbox.LockOption {
 // Value sets what observers read of the member, such as its address. It has at most MaxValue bytes. By default
 // it is empty. Member.SetValue changes it later.
 func Value(value string) signalbox.LockOption {
-	return session.Option(layout.OptionShardValue, session.CheckValue(value, MaxValue), func(l *session.LockSettings) { l.Shards.Value = value })
+	return session.Option(proto.OptionShardValue, session.CheckValue(value, MaxValue), func(l *session.LockSettings) { l.Shards.Value = value })
 }
 
 // RebalanceDelay sets how long no member must have joined before shards of active members are asked for; 2 s by
@@ -67,14 +67,14 @@ func Value(value string) signalbox.LockOption {
 // are asked for in any case. d is from 0 to a minute. The option of the member that joined last counts.
 func RebalanceDelay(d time.Duration) signalbox.LockOption {
 	err := session.CheckRange("a rebalance delay of %v", d, 0, maxRebalanceDelay)
-	return session.Option(layout.OptionRebalanceDelay, err, func(l *session.LockSettings) { l.Shards.RebalanceDelay = d })
+	return session.Option(proto.OptionRebalanceDelay, err, func(l *session.LockSettings) { l.Shards.RebalanceDelay = d })
 }
 
 // Moves sets how many shards of the group may be on their way at once; a tenth of the shards by default, and at
 // least 16. A shard whose drain takes longer than 10 s does not count any more. n is from 1 to MaxShards. The option
 // of the member that joined last counts.
 func Moves(n int) signalbox.LockOption {
-	return session.Option(layout.OptionMoves, session.CheckRange("%d moves at once", n, 1, MaxShards), func(l *session.LockSettings) { l.Shards.Moves = n })
+	return session.Option(proto.OptionMoves, session.CheckRange("%d moves at once", n, 1, MaxShards), func(l *session.LockSettings) { l.Shards.Moves = n })
 }
 
 // DrainLimit sets how long an owner that has heard that its shard was asked for keeps it. The context of the shard
@@ -82,7 +82,7 @@ func Moves(n int) signalbox.LockOption {
 // what both write. An owner that does not hear it keeps the shard until its lease ends. By default there is no
 // limit. d is from one second to a day. The option of the member that joined last counts.
 func DrainLimit(d time.Duration) signalbox.LockOption {
-	return session.Option(layout.OptionDrainLimit, session.CheckRange("a drain limit of %v", d, minDrainLimit, session.MaxLease), func(l *session.LockSettings) {
+	return session.Option(proto.OptionDrainLimit, session.CheckRange("a drain limit of %v", d, minDrainLimit, session.MaxLease), func(l *session.LockSettings) {
 		l.Shards.DrainLimit = d
 	})
 }
@@ -95,7 +95,7 @@ func Retry(least, most time.Duration) signalbox.LockOption {
 	if least < time.Millisecond || most < least || most > session.MaxLease {
 		err = fmt.Errorf("%w: to retry after %v to %v: it must be from 1ms to %v", errs.ErrBadOption, least, most, session.MaxLease)
 	}
-	return session.Option(layout.OptionRetry, err, func(l *session.LockSettings) { l.Shards.RetryMin, l.Shards.RetryMax = least, most })
+	return session.Option(proto.OptionRetry, err, func(l *session.LockSettings) { l.Shards.RetryMin, l.Shards.RetryMax = least, most })
 }
 
 // end returns the option with which the options of a group end: it checks them together, and copies them

@@ -13,7 +13,7 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -75,7 +75,7 @@ func newSyncer(g *Group, names []string) *syncer {
 func (s *syncer) begin() {
 	const unique = 9
 	session := s.group.base.Session
-	s.id = fmt.Sprintf("%s%010d%s", session.ID(), s.group.registry.rounds.Add(1), session.NewTicket()[layout.HoldSize-unique:])
+	s.id = fmt.Sprintf("%s%010d%s", session.ID(), s.group.registry.rounds.Add(1), session.NewTicket()[proto.HoldSize-unique:])
 	s.names, s.after = s.all, ""
 }
 

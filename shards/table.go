@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -136,7 +136,7 @@ func readRow(text string) (name string, r row, rest string, err error) {
 
 // readMembers reads the members: number, id, state, weight, limit, label, value.
 func (t *table) readMembers(reply *wire.Reply) error {
-	const id, state = stampSize, stampSize + layout.HoldSize
+	const id, state = stampSize, stampSize + proto.HoldSize
 	const weight, limit, label = state + 1, state + 5, state + 10
 	t.members = make([]MemberInfo, 0, reply.Len())
 	for i := range reply.Len() {
@@ -147,7 +147,7 @@ func (t *table) readMembers(reply *wire.Reply) error {
 		if len(text) < label {
 			return wire.ErrUnreadable
 		}
-		m := MemberInfo{number: text[:id], Session: text[id : id+layout.SessionSize], Leaving: strings.IndexByte("ged", text[state]) >= 0}
+		m := MemberInfo{number: text[:id], Session: text[id : id+proto.SessionSize], Leaving: strings.IndexByte("ged", text[state]) >= 0}
 		var err error
 		if m.Weight, err = strconv.Atoi(text[weight:limit]); err != nil {
 			return wire.ErrUnreadable

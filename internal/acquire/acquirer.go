@@ -10,7 +10,7 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
-	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/queue"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/waitroom"
@@ -283,7 +283,7 @@ func (a *Acquirer) renewalConfig(grant queue.Grant, until timers.Instant) (confi
 // ShareKeyFor returns the share key of the goroutines that wait for a lock of that kind. key says what becomes of the
 // holds: they are handed over, shared, or neither if key is zero. Without a queue at the server one goroutine tries at
 // a time, with the share key own, unless each has a channel of its own.
-func ShareKeyFor(kind *layout.Table, key, own waitroom.ShareKey) waitroom.ShareKey {
+func ShareKeyFor(kind *proto.Table, key, own waitroom.ShareKey) waitroom.ShareKey {
 	retry, none := kind.Retry, waitroom.ShareKey{}
 	switch {
 	case retry == nil, key.Policy == waitroom.Shared, retry.HandsOver && key != none:

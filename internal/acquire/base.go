@@ -12,9 +12,8 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
-	"github.com/signalbox-go/signalbox/internal/layout"
-	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/observe"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -29,11 +28,11 @@ type Base struct {
 
 	Session *session.Session
 	Name    string // the name of the lock in errors
-	Names   names.Set
+	Names   proto.Set
 }
 
 // Make returns the base of the lock name, of a kind. Nothing is sent.
-func Make(s *signalbox.Session, name string, kind *layout.Kind, options []signalbox.LockOption) Base {
+func Make(s *signalbox.Session, name string, kind *proto.Kind, options []signalbox.LockOption) Base {
 	var b Base
 	b.make(s, name, kind, options)
 	return b
@@ -41,7 +40,7 @@ func Make(s *signalbox.Session, name string, kind *layout.Kind, options []signal
 
 // make makes b what Make returns. Its frame is small, and so are those below it: a goroutine that makes a lock and then waits
 // for it keeps the largest stack that it had, since the runtime halves only stacks of which less than a quarter is used.
-func (b *Base) make(s *signalbox.Session, name string, kind *layout.Kind, options []signalbox.LockOption) {
+func (b *Base) make(s *signalbox.Session, name string, kind *proto.Kind, options []signalbox.LockOption) {
 	b.Session = (*session.Handle)(s).Session()
 	b.Name = b.Session.DisplayName(name)
 	if err := b.Session.Valid(); err != nil {
@@ -90,7 +89,7 @@ func (b *Base) RefuseInCluster(err error) {
 	b.Resolved = &refused
 }
 
-func lacksLayout(kind *layout.Kind, l *layout.Layout) error {
+func lacksLayout(kind *proto.Kind, l *proto.Layout) error {
 	return fmt.Errorf("%w: %s has no layout of %s", errs.ErrBadOption, kind.Name, l.Name)
 }
 
@@ -282,7 +281,7 @@ func (b *Base) Explain(op string, err error) error {
 
 // opName returns what errors call an operation: permits are released.
 func (b *Base) opName(op string) string {
-	if op == "unlock" && b.Resolved != nil && b.Kind == &layout.Semaphore {
+	if op == "unlock" && b.Resolved != nil && b.Kind == &proto.Semaphore {
 		return "release"
 	}
 	return op
@@ -293,7 +292,7 @@ func (b *Base) opName(op string) string {
 func (b *Base) Named(op string, err error) error {
 	if op == "" {
 		op = "lock"
-		if b.Resolved != nil && b.Kind != &layout.Reentrant && b.Kind != &layout.Fair {
+		if b.Resolved != nil && b.Kind != &proto.Reentrant && b.Kind != &proto.Fair {
 			op = b.Kind.Name
 		}
 	}
@@ -362,9 +361,9 @@ func (b *Base) IsLocked(ctx context.Context) (bool, error) {
 	return err == nil, b.Explain("is locked", err)
 }
 
-func (b *Base) holder(ctx context.Context) (layout.HolderInfo, error) {
+func (b *Base) holder(ctx context.Context) (proto.HolderInfo, error) {
 	if err := b.Connect(ctx); err != nil {
-		return layout.HolderInfo{}, err
+		return proto.HolderInfo{}, err
 	}
 	h, err := b.Session.Holder(ctx, b.Layout, b.Names.Holder)
 	return h, CutShort(ctx, err)
@@ -380,12 +379,12 @@ func (b *Base) EachHold(ctx context.Context, script *scripts.Script, key, kind s
 		if err := b.Connect(ctx); err != nil {
 			return err
 		}
-		reply, err := b.Session.Runner.Run(ctx, layout.ListCall(script, key, kind, from, HoldsPage))
+		reply, err := b.Session.Runner.Run(ctx, proto.ListCall(script, key, kind, from, HoldsPage))
 		switch {
 		case err != nil:
 			return CutShort(ctx, err)
 		case reply.Len() == 2 && reply.Code() == wire.Foreign:
-			return layout.WrongKind(reply.Text(1))
+			return proto.WrongKind(reply.Text(1))
 		}
 		for i := 2; i+1 < reply.Len(); i += 2 {
 			if !yield(reply, i) {

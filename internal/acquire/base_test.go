@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/hold"
-	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/redisson"
 )
@@ -37,14 +37,14 @@ func TestLockHasTheRequestedLayout(t *testing.T) {
 		"Native":  {[]signalbox.LockOption{signalbox.WithLayout(signalbox.Native())}, "p:{a}:lock"},
 		"Zero":    {[]signalbox.LockOption{signalbox.WithLayout(signalbox.Layout{})}, "p:{a}:lock"},
 	} {
-		b := acquire.Make(s, "a", &layout.Reentrant, c.options)
+		b := acquire.Make(s, "a", &proto.Reentrant, c.options)
 		require.NoError(t, b.Check(), name)
 		require.Equal(t, c.key, b.Names.Holder, name)
 	}
 	both := []signalbox.LockOption{signalbox.WithLayout(signalbox.Native()), signalbox.WithLayout(redisson.Layout(redisson.PlainChannels))}
-	twice := acquire.Make(s, "a", &layout.Reentrant, both)
+	twice := acquire.Make(s, "a", &proto.Reentrant, both)
 	require.ErrorIs(t, twice.Check(), signalbox.ErrBadOption)
-	native := acquire.Make(s, "a", &layout.Reentrant, []signalbox.LockOption{signalbox.WithLayout(signalbox.Native())})
+	native := acquire.Make(s, "a", &proto.Reentrant, []signalbox.LockOption{signalbox.WithLayout(signalbox.Native())})
 	require.NoError(t, native.Check())
 }
 
@@ -56,14 +56,14 @@ func TestInvalidBaseFailsEveryCall(t *testing.T) {
 		base acquire.Base
 		want error
 	}{
-		"NoSession":     {acquire.Make(nil, "a", &layout.Reentrant, nil), signalbox.ErrBadOption},
-		"NoClient":      {acquire.Make(signalbox.NewSession(nil), "a", &layout.Reentrant, nil), signalbox.ErrBadOption},
-		"NoName":        {acquire.Make(s, "", &layout.Reentrant, nil), signalbox.ErrBadName},
-		"LongName":      {acquire.Make(s, strings.Repeat("x", 513), &layout.Reentrant, nil), signalbox.ErrBadName},
-		"NoLayout":      {acquire.Make(s, "a", &layout.Redlock, []signalbox.LockOption{signalbox.WithLayout(redisson.Layout())}), signalbox.ErrBadOption},
-		"HashedName":    {acquire.Make(newSession(t, signalbox.WithHashedNames()), "a", &layout.Reentrant, []signalbox.LockOption{signalbox.WithLayout(redisson.Layout())}), signalbox.ErrBadOption},
-		"BadOption":     {acquire.Make(s, "a", &layout.Reentrant, []signalbox.LockOption{signalbox.WithFixedLease(0)}), signalbox.ErrBadOption},
-		"ClosedSession": {acquire.Make(closed, "a", &layout.Reentrant, nil), signalbox.ErrClosed},
+		"NoSession":     {acquire.Make(nil, "a", &proto.Reentrant, nil), signalbox.ErrBadOption},
+		"NoClient":      {acquire.Make(signalbox.NewSession(nil), "a", &proto.Reentrant, nil), signalbox.ErrBadOption},
+		"NoName":        {acquire.Make(s, "", &proto.Reentrant, nil), signalbox.ErrBadName},
+		"LongName":      {acquire.Make(s, strings.Repeat("x", 513), &proto.Reentrant, nil), signalbox.ErrBadName},
+		"NoLayout":      {acquire.Make(s, "a", &proto.Redlock, []signalbox.LockOption{signalbox.WithLayout(redisson.Layout())}), signalbox.ErrBadOption},
+		"HashedName":    {acquire.Make(newSession(t, signalbox.WithHashedNames()), "a", &proto.Reentrant, []signalbox.LockOption{signalbox.WithLayout(redisson.Layout())}), signalbox.ErrBadOption},
+		"BadOption":     {acquire.Make(s, "a", &proto.Reentrant, []signalbox.LockOption{signalbox.WithFixedLease(0)}), signalbox.ErrBadOption},
+		"ClosedSession": {acquire.Make(closed, "a", &proto.Reentrant, nil), signalbox.ErrClosed},
 	} {
 		require.ErrorIs(t, c.base.Ready(t.Context()), c.want, name)
 		var op *signalbox.OpError
@@ -90,7 +90,7 @@ func TestOnlyALostLeaseIsLogged(t *testing.T) {
 	} {
 		var lines strings.Builder
 		s := newSession(t, signalbox.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
-		b := acquire.Make(s, "a", &layout.Reentrant, nil)
+		b := acquire.Make(s, "a", &proto.Reentrant, nil)
 		b.LogLost(c.end)
 		require.NoError(t, s.Close(t.Context()), "which writes what was collected")
 		if c.want == "" {

@@ -4,7 +4,7 @@
 //
 // A Manager has what a session keeps for one kind of lock. It makes its tickets in the server's queue
 // (package queue), or retries without a queue (package acquire). A primitive chooses between the two with the table of
-// its kind in package layout, and otherwise does not see the difference.
+// its kind in package proto, and otherwise does not see the difference.
 //
 // The package stands above the root package signalbox, and imports it: what primitives share takes the public sessions
 // and options, and returns the public leases and errors, so the conversions are written once, here.

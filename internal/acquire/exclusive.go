@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
-	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/queue"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/waitroom"
@@ -44,9 +44,9 @@ type exclusiveRegistry struct {
 
 // Make makes e the lock name of the session. Nothing is sent. If the name or an option is not valid, Err says so.
 func (e *Exclusive) Make(s *signalbox.Session, name string, mode Mode, options []signalbox.LockOption) {
-	kind := &layout.Reentrant
+	kind := &proto.Reentrant
 	if mode == Ordered {
-		kind = &layout.Fair
+		kind = &proto.Fair
 	}
 	e.Base.make(s, name, kind, options)
 	if e.Err != nil {
@@ -65,26 +65,26 @@ func (e *Exclusive) Make(s *signalbox.Session, name string, mode Mode, options [
 }
 
 // tableIn returns the locks of a kind in l, or nil. What is made of a lock, as an election, is made of a fair one.
-func tableIn(l *layout.Layout, kind *layout.Kind) *layout.ExclusiveTable {
-	if kind == &layout.Reentrant {
+func tableIn(l *proto.Layout, kind *proto.Kind) *proto.ExclusiveTable {
+	if kind == &proto.Reentrant {
 		return l.Lock
 	}
 	return l.Fair
 }
 
 // table returns what e is on the server.
-func (e *Exclusive) table() *layout.ExclusiveTable { return tableIn(e.Layout, e.Kind) }
+func (e *Exclusive) table() *proto.ExclusiveTable { return tableIn(e.Layout, e.Kind) }
 
 // newRegistry makes the registry of the session for the locks of the layout of e.
-func (e *Exclusive) newRegistry(kind *layout.Kind) *exclusiveRegistry {
+func (e *Exclusive) newRegistry(kind *proto.Kind) *exclusiveRegistry {
 	table, name := e.table(), kind.Name
 	if table.ModeInHold {
 		name = "lock" // both kinds, in the log of the session
 	}
 	r := &exclusiveRegistry{Manager: NewManager(e.Session, e.Layout, &table.Table, nil), scope: hold.Scope{Kind: name}}
 	r.AcquireMany, r.ReleaseMany = table.AcquireMany, table.ReleaseMany
-	r.turns = e.share(r, Turns, e.Session.DefaultsOf(&layout.Reentrant))
-	r.ordered = e.share(r, Ordered, e.Session.DefaultsOf(&layout.Fair))
+	r.turns = e.share(r, Turns, e.Session.DefaultsOf(&proto.Reentrant))
+	r.ordered = e.share(r, Ordered, e.Session.DefaultsOf(&proto.Fair))
 	return r
 }
 

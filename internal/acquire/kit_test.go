@@ -14,7 +14,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/hold"
-	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/queue"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
@@ -56,7 +56,7 @@ func (p *proxiedServer) newUser(options ...signalbox.LockOption) *user {
 	client := p.proxy.Client(p, func(o *rueidis.ClientOption) { signalbox.Tune(o) })
 	u := &user{server: p, session: signalbox.NewSession(client, signalbox.WithCloseGrace(patience)), options: options}
 	s := (*session.Handle)(u.session).Session()
-	manager := acquire.NewManager(s, layout.Native(), &layout.Native().Semaphore.Table, nil)
+	manager := acquire.NewManager(s, proto.Native(), &proto.Native().Semaphore.Table, nil)
 	session.RegistryOf(s, "semaphore", func() *queue.Queues { return manager.Queues })
 	u.manager = &manager
 	p.Cleanup(func() {
@@ -70,7 +70,7 @@ func (p *proxiedServer) newUser(options ...signalbox.LockOption) *user {
 // acquirerOf returns an Acquirer of n permits.
 func (u *user) acquirerOf(n int) *acquire.Acquirer {
 	u.server.Helper()
-	base := acquire.Make(u.session, "a", &layout.Semaphore, u.options)
+	base := acquire.Make(u.session, "a", &proto.Semaphore, u.options)
 	require.NoError(u.server, base.Check())
 	base.Names = base.Names.ForSemaphore()
 	shared := u.manager.NewShared(&u.scope, &queue.Request{

@@ -6,8 +6,7 @@ import (
 	"fmt"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/layout"
-	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/queue"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/waitroom"
@@ -21,7 +20,7 @@ type Manager struct {
 	session.HoldRegistry // the one of the two that there is
 
 	session *session.Session
-	kind    *layout.Table
+	kind    *proto.Table
 
 	Queues  *queue.Queues
 	Retries *RetryRegistry
@@ -45,7 +44,7 @@ type Manager struct {
 
 // NewManager returns the Manager of the locks of kind in a session. refusal turns replies that only the scripts of this
 // kind have into errors; nil means that there are no such replies.
-func NewManager(s *session.Session, l *layout.Layout, kind *layout.Table, refusal func(wire.Reply) error) Manager {
+func NewManager(s *session.Session, l *proto.Layout, kind *proto.Table, refusal func(wire.Reply) error) Manager {
 	if refusal == nil {
 		refusal = unknownReply
 	}
@@ -68,7 +67,7 @@ func NewManager(s *session.Session, l *layout.Layout, kind *layout.Table, refusa
 }
 
 // KeysOf returns the keys of a lock of the kind, and the channel of its messages.
-func (m *Manager) KeysOf(n names.Set) layout.Keys {
+func (m *Manager) KeysOf(n proto.Set) proto.Keys {
 	keys := m.kind.Keys(n)
 	if m.Queues != nil {
 		keys.Channel = m.session.GrantsChannel(n)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/acquire"
-	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/queue"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/waitroom"
@@ -39,7 +39,7 @@ func TestHoldThatBeginsAfterARecheckAsksTheServer(t *testing.T) {
 		"Redisson": {redisson.Layout(), queue.Request{Life: time.Hour, ShareKey: waitroom.ShareKey{Policy: waitroom.Own, MaxHolds: 1}}},
 	} {
 		options := []signalbox.LockOption{signalbox.WithLayout(l.Layout)}
-		b := acquire.Make(s, of, &layout.Reentrant, options)
+		b := acquire.Make(s, of, &proto.Reentrant, options)
 		require.NoError(t, b.Ready(t.Context()))
 		kind := &b.Layout.Lock.Table
 		manager := acquire.NewManager((*session.Handle)(s).Session(), b.Layout, kind, nil)

@@ -12,8 +12,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/hold"
-	"github.com/signalbox-go/signalbox/internal/layout"
-	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/queue"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
@@ -60,7 +59,7 @@ type retryUser struct {
 
 	fixture *fixture
 	session *session.Session
-	keys    *names.Set
+	keys    *proto.Set
 	table   *waitroom.Table
 	local   *waitroom.Room // where the goroutines of the session wait
 }
@@ -72,18 +71,18 @@ func (f *fixture) join(at redistest.Dialer, set ...func(*session.Settings)) *ret
 }
 
 // shared returns the layout of the tests.
-func shared(options ...redisson.Option) *layout.Layout {
+func shared(options ...redisson.Option) *proto.Layout {
 	l, _ := session.LayoutHandle(redisson.Layout(options...)).Layout() // the options are valid
 	return l
 }
 
 // keysOf returns the keys of the lock of the tests.
-func keysOf(n names.Set) layout.Keys {
-	return layout.Keys{All: []string{n.Holder}, Channel: channel}
+func keysOf(n proto.Set) proto.Keys {
+	return proto.Keys{All: []string{n.Holder}, Channel: channel}
 }
 
 // joinAs is join for another kind of lock.
-func (f *fixture) joinAs(at redistest.Dialer, kind *layout.Retry, set ...func(*session.Settings)) *retryUser {
+func (f *fixture) joinAs(at redistest.Dialer, kind *proto.Retry, set ...func(*session.Settings)) *retryUser {
 	f.Helper()
 	s := session.Defaults()
 	for _, mod := range set {
@@ -97,7 +96,7 @@ func (f *fixture) joinAs(at redistest.Dialer, kind *layout.Retry, set ...func(*s
 	u.RetryRegistry = session.RegistryOf(u.session, "retry", func() *acquire.RetryRegistry {
 		return acquire.NewRetryRegistry(u.session, acquire.RetryConfig{Retry: kind, Keys: keysOf, Layout: shared()})
 	})
-	u.keys = &names.Set{Holder: "a"}
+	u.keys = &proto.Set{Holder: "a"}
 	u.table = waitroom.NewTable(u.session.Timers)
 	u.local = u.table.Use("a")
 	f.Cleanup(func() {

@@ -13,8 +13,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/layout"
-	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/queue"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/internal/waitroom"
@@ -104,8 +103,8 @@ func TestGrantHasTheTokensOfItsLayout(t *testing.T) {
 	f.release(a)
 	fenced := acquire.NewRetryRegistry(u.session, acquire.RetryConfig{
 		Retry: shared(redisson.Fenced).Lock.Retry, Layout: shared(redisson.Fenced),
-		Keys: func(names.Set) layout.Keys {
-			return layout.Keys{All: []string{"a", "counter"}, Channel: channel}
+		Keys: func(proto.Set) proto.Keys {
+			return proto.Keys{All: []string{"a", "counter"}, Channel: channel}
 		},
 	})
 	f.server.MustDo(t, "SET", "counter", "41")

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/queue"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
@@ -153,7 +153,7 @@ func (a *attempt) handleTryReply(reply wire.Reply, sent timers.Instant) (heldFor
 		return 0, errLate
 	case code == wire.Foreign:
 		a.recordNothing()
-		return 0, layout.WrongKind(reply.Text(1))
+		return 0, proto.WrongKind(reply.Text(1))
 	case code == wire.TooFew, code == wire.OtherCapacity:
 		a.recordNothing()
 		return 0, registry.config.Refusal(reply)
@@ -277,7 +277,7 @@ func (a *attempt) repeatReleaseFor(lasts time.Duration) {
 	a.lock.registry.session.Undoer.Start(undo)
 }
 
-// Swap implements queue.Hold; see layout.Retry for the script. It is repeated until it has a reply or
+// Swap implements queue.Hold; see proto.Retry for the script. It is repeated until it has a reply or
 // ctx ends. If it fails, the new hold is released in the background, and a is left to the caller, who does
 // not know whether a still has the lock.
 func (a *attempt) Swap(ctx context.Context, script *scripts.Script, request *queue.Request) (queue.Hold, error) {

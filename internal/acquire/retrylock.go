@@ -5,8 +5,7 @@ package acquire
 import (
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/layout"
-	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/queue"
 	"github.com/signalbox-go/signalbox/internal/timers"
 )
@@ -18,8 +17,8 @@ const BackOff = 2 * time.Millisecond
 // retriedLock is one lock for which a session tries. The mutex of the LockRegistry guards the fields.
 type retriedLock struct {
 	registry *RetryRegistry
-	names    names.Set // assigned once, as are the keys
-	keys     layout.Keys
+	names    proto.Set // assigned once, as are the keys
+	keys     proto.Keys
 
 	users      int
 	unfinished int // the number of attempts that are not over, or have no reply to their release yet

@@ -5,18 +5,17 @@ package acquire
 import (
 	"sync"
 
-	"github.com/signalbox-go/signalbox/internal/layout"
-	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 // Config describes a kind of lock without a queue.
 type RetryConfig struct {
-	*layout.Retry
+	*proto.Retry
 
-	Keys   func(n names.Set) layout.Keys
-	Layout *layout.Layout
+	Keys   func(n proto.Set) proto.Keys
+	Layout *proto.Layout
 	// Refusal returns the error for a reply of Acquire below -2.
 	Refusal func(wire.Reply) error
 }
@@ -27,7 +26,7 @@ type RetryConfig struct {
 //
 // # What it is
 //
-// A waiter tries (layout.Retry.Acquire). If the lock is held, it waits for a message on the lock's
+// A waiter tries (proto.Retry.Acquire). If the lock is held, it waits for a message on the lock's
 // channel or for a poll (package notify), and tries again. There is no queue: a session that tries at the
 // right instant has the lock. Package waitroom decides which goroutine of a session tries: one at a time,
 // unless each goroutine has a channel of its own.
@@ -84,7 +83,7 @@ func (r *RetryRegistry) verb() string { return r.session.PublishCommandsIn(r.con
 
 // begin returns the lock with these names, and counts the caller, or the hold that it will have, as a user of the lock and in
 // the session. It returns why the session accepts no caller.
-func (r *RetryRegistry) begin(n *names.Set) (*retriedLock, error) {
+func (r *RetryRegistry) begin(n *proto.Set) (*retriedLock, error) {
 	if err := r.session.Begin(); err != nil {
 		return nil, err
 	}

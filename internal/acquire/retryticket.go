@@ -7,8 +7,8 @@ import (
 	"errors"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/notify"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/queue"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
@@ -17,7 +17,7 @@ import (
 
 // Try acquires the lock with these names if it is free. It fails without a round trip while another call of this session is
 // ahead of the caller.
-func (r *RetryRegistry) Try(ctx context.Context, n *names.Set, request *queue.Request) (queue.Hold, error) {
+func (r *RetryRegistry) Try(ctx context.Context, n *proto.Set, request *queue.Request) (queue.Hold, error) {
 	l, err := r.begin(n)
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ type retriedTicket struct {
 }
 
 // NewTicket returns a ticket for the lock with these names, or why the session accepts none. Nothing is sent before its Join.
-func (r *RetryRegistry) NewTicket(n *names.Set, request *queue.Request) (queue.Ticket, error) {
+func (r *RetryRegistry) NewTicket(n *proto.Set, request *queue.Request) (queue.Ticket, error) {
 	l, err := r.begin(n)
 	if err != nil {
 		return nil, err

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/notify"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/internal/timers"
@@ -62,7 +62,7 @@ func steady(tb testing.TB, address redistest.Dialer) rueidis.Client {
 
 func targetOf(tb testing.TB, name string) notify.Target {
 	tb.Helper()
-	set, err := names.Native(names.NamingOptions{Prefix: names.DefaultPrefix}, name)
+	set, err := proto.NativeNames(proto.NamingOptions{Prefix: proto.DefaultPrefix}, name)
 	require.NoError(tb, err)
 	return notify.Target{Channel: set.Unlocked(), Key: set.Holder, Poll: scripts.RedlockPoll, WaiterID: waiterID}
 }

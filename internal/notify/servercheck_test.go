@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -74,7 +73,7 @@ func TestShardsAreNoOtherServers(t *testing.T) {
 	d := newDispatcher(t, client, &log)
 	for i, n := 0, 0; n < 4; i++ {
 		target := targetOf(t, fmt.Sprint(i))
-		if names.Slot(target.Channel) >= names.Slots/2 { // the first shard replies, and does not have it
+		if wire.Slot(target.Channel) >= wire.Slots/2 { // the first shard replies, and does not have it
 			subscribed(t, d, target)
 			n++
 		}

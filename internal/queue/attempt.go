@@ -6,7 +6,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -387,10 +387,10 @@ func (r *Queues) newText(request *Request) string {
 func (a *Attempt) unmarked() string { return a.text }
 
 // ticket returns the name of a in the queue.
-func (a *Attempt) ticket() string { return a.text[:layout.HoldSize+len(a.request.Mode)] }
+func (a *Attempt) ticket() string { return a.text[:proto.HoldSize+len(a.request.Mode)] }
 
 // attempt returns the id of a within its session: the part of the hold id after the session's.
 func (a *Attempt) attempt() string { return attemptIn(a.text) }
 
 // attemptIn returns the id within the session that a ticket or a hold has.
-func attemptIn(text string) string { return text[layout.HoldSize-attemptSize : layout.HoldSize] }
+func attemptIn(text string) string { return text[proto.HoldSize-attemptSize : proto.HoldSize] }

@@ -9,8 +9,7 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/layout"
-	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -18,13 +17,13 @@ import (
 
 // Try acquires the lock with these keys if it is free and has no earlier waiter. It fails without a round trip while another
 // caller of this session has priority.
-func (r *Queues) Try(ctx context.Context, keys *names.Set, request *Request) (Hold, error) {
+func (r *Queues) Try(ctx context.Context, keys *proto.Set, request *Request) (Hold, error) {
 	return r.TryIn(ctx, new(QueuedTicket), nil, keys, request)
 }
 
 // TryIn is Try with the memory of a ticket that was not made. If the session has no queue of the lock, it uses the memory of unused,
 // if that is not nil.
-func (r *Queues) TryIn(ctx context.Context, t *QueuedTicket, unused *Queue, keys *names.Set, request *Request) (Hold, error) {
+func (r *Queues) TryIn(ctx context.Context, t *QueuedTicket, unused *Queue, keys *proto.Set, request *Request) (Hold, error) {
 	if err := r.session.Begin(); err != nil {
 		return nil, err
 	}
@@ -239,7 +238,7 @@ func (a *Attempt) handleEnterReply(reply wire.Reply, sent timers.Instant, hasHea
 		registry.session.Clock.Observe(q.keys.Slot, reply.Stamp(1), now)
 		return errLate
 	case code == wire.Foreign:
-		return layout.WrongKind(reply.Text(1))
+		return proto.WrongKind(reply.Text(1))
 	case code == wire.TooFew, code == wire.OtherCapacity:
 		return q.registry.protocol.Refusal(reply)
 	default:

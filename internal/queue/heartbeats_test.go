@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/notify"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
@@ -61,7 +61,7 @@ func TestHeartbeatsGoTogether(t *testing.T) {
 	u := f.direct()
 	var heartbeats []queuePoll
 	for i := range 2*maxHeartbeats + 1 {
-		heartbeats = append(heartbeats, queuePoll{q: &Queue{registry: u.Queues, keys: &names.Set{Slot: uint16(i % 2)}}, expectedStamp: 1})
+		heartbeats = append(heartbeats, queuePoll{q: &Queue{registry: u.Queues, keys: &proto.Set{Slot: uint16(i % 2)}}, expectedStamp: 1})
 	}
 	sizes := func(ctx context.Context) (sizes []int) {
 		for _, group := range u.groupHeartbeats(ctx, heartbeats) {

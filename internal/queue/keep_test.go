@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
@@ -96,7 +96,7 @@ func TestRecallBeforeTheReplyIsRemembered(t *testing.T) {
 	f := newFixture(t)
 	u := f.joinBusy(f.server)
 	u.awaitRecalls()
-	channel := names.Session(names.DefaultPrefix, u.session.ID())
+	channel := proto.Session(proto.DefaultPrefix, u.session.ID())
 	for name, recall := range map[string]func(a *Attempt){
 		"Recall":    func(a *Attempt) { u.Recall(a.attempt()) },
 		"RecallAll": func(*Attempt) { u.RecallAll() },

@@ -14,8 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/internal/layout"
-	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/internal/timers"
@@ -32,7 +31,7 @@ const (
 // lockRequest is one for a hold that is longer than any test.
 var lockRequest = &Request{Life: lease, FloorTTL: "60000", Mode: "f"}
 
-var lockKind = Protocol{QueueScripts: &layout.QueueScripts{
+var lockKind = Protocol{QueueScripts: &proto.QueueScripts{
 	Enter: scripts.LockEnter, Poll: scripts.LockPoll, Heartbeat: scripts.LockHeartbeat, Leave: scripts.LockLeave,
 	Free: scripts.LockFree, Keep: scripts.LockKeep, Requeue: scripts.LockRequeue,
 }}
@@ -71,7 +70,7 @@ func (f *fixture) join(at dialer, set func(*session.Settings), client ...func(*r
 }
 
 // joinAs is join for a lock of another kind.
-func (f *fixture) joinAs(at dialer, protocol Protocol, keys *names.Set, set func(*session.Settings), client ...func(*rueidis.ClientOption)) *user {
+func (f *fixture) joinAs(at dialer, protocol Protocol, keys *proto.Set, set func(*session.Settings), client ...func(*rueidis.ClientOption)) *user {
 	f.Helper()
 	settings := session.Defaults()
 	if set != nil {
@@ -111,9 +110,9 @@ func (f *fixture) proxied() *user {
 	return f.join(f.proxy, nil)
 }
 
-func keysOf(tb testing.TB, name string) *names.Set {
+func keysOf(tb testing.TB, name string) *proto.Set {
 	tb.Helper()
-	n, err := names.Native(names.NamingOptions{Prefix: names.DefaultPrefix}, name)
+	n, err := proto.NativeNames(proto.NamingOptions{Prefix: proto.DefaultPrefix}, name)
 	require.NoError(tb, err)
 	return &n
 }

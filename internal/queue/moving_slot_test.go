@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -24,7 +24,7 @@ func moving(script *scripts.Script) *scripts.Script {
 // joinMoving returns a session whose lock is in a slot that can be moved.
 func (f *fixture) joinMoving() *user {
 	f.Helper()
-	protocol := Protocol{QueueScripts: &layout.QueueScripts{
+	protocol := Protocol{QueueScripts: &proto.QueueScripts{
 		Enter: moving(scripts.LockEnter), Poll: moving(scripts.LockPoll), Heartbeat: moving(scripts.LockHeartbeat), Leave: moving(scripts.LockLeave),
 		Requeue: moving(scripts.LockRequeue),
 	}}

@@ -5,7 +5,7 @@ package queue
 import (
 	"strings"
 
-	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/proto"
 )
 
 // pastTickets has the last attempts that had a ticket, and of which the server has nothing any more. A failover that loses the end of
@@ -18,7 +18,7 @@ type pastTickets struct {
 
 // pastTicket is what is needed to leave once more.
 type pastTicket struct {
-	keys    *names.Set
+	keys    *proto.Set
 	text    string // that of the attempt
 	request *Request
 }

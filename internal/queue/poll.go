@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/layout"
 	"github.com/signalbox-go/signalbox/internal/notify"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -210,7 +210,7 @@ func (p *queuePoll) handleReply(reply wire.Reply) {
 	registry.mu.Lock()
 	defer registry.mu.Unlock()
 	if reply.Code() != wire.Done {
-		q.refuseLocked(layout.WrongKind(reply.Text(1)))
+		q.refuseLocked(proto.WrongKind(reply.Text(1)))
 		return
 	}
 	registry.session.Clock.Observe(q.keys.Slot, reply.Stamp(5), now)

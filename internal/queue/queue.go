@@ -5,8 +5,8 @@ package queue
 import (
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/notify"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
@@ -16,7 +16,7 @@ import (
 // A session has one Queue for each lock that it holds. So a Queue is small until an attempt has to wait.
 type Queue struct {
 	registry   *Queues
-	keys       *names.Set // assigned once
+	keys       *proto.Set // assigned once
 	*waitState            // nil until an attempt had to wait
 
 	users         int32          // the number of callers that use the queue

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
@@ -85,7 +85,7 @@ func TestListenerFindsItsQueues(t *testing.T) {
 	registry.mu.listeners = make(map[string]*grantListener)
 	registry.mu.queues = newTable(func(q *Queue) string { return q.keys.Holder })
 	listen := func(name, channel string) *Queue {
-		q := &Queue{registry: registry, keys: &names.Set{Holder: name}}
+		q := &Queue{registry: registry, keys: &proto.Set{Holder: name}}
 		q.listener = registry.listenerLocked(channel, q)
 		registry.mu.queues.put(q)
 		return q

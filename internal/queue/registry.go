@@ -10,9 +10,8 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/layout"
-	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/notify"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/waitroom"
@@ -22,7 +21,7 @@ import (
 // Protocol describes how one kind of lock uses the queue. The arguments and replies of its steps are those of
 // package scripts. The arguments of Enter end with those of the Request.
 type Protocol struct {
-	*layout.QueueScripts
+	*proto.QueueScripts
 
 	// Refusal returns the error for a reply of Enter below -2.
 	Refusal func(wire.Reply) error
@@ -92,16 +91,16 @@ func New(s *session.Session, protocol Protocol) *Queues {
 
 // Begin returns the queue with these keys, which must not change. It counts the caller, or the hold that it will have, as a
 // user of the queue and in the session. It returns why the session accepts no caller.
-func (r *Queues) Begin(keys *names.Set) (*Queue, error) {
+func (r *Queues) Begin(keys *proto.Set) (*Queue, error) {
 	if err := r.session.Begin(); err != nil {
 		return nil, err
 	}
 	return r.use(keys), nil
 }
 
-func (r *Queues) use(keys *names.Set) *Queue { return r.useIn(nil, keys) }
+func (r *Queues) use(keys *proto.Set) *Queue { return r.useIn(nil, keys) }
 
-func (r *Queues) useIn(unused *Queue, keys *names.Set) *Queue {
+func (r *Queues) useIn(unused *Queue, keys *proto.Set) *Queue {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.useLocked(unused, keys)
@@ -109,7 +108,7 @@ func (r *Queues) useIn(unused *Queue, keys *names.Set) *Queue {
 
 // useLocked returns the queue with these keys, and counts the caller as its user. A new queue uses the memory of unused, if that
 // is not nil.
-func (r *Queues) useLocked(unused *Queue, keys *names.Set) *Queue {
+func (r *Queues) useLocked(unused *Queue, keys *proto.Set) *Queue {
 	q := r.mu.queues.get(keys.Holder)
 	if q == nil {
 		if q = unused; q == nil {

@@ -8,8 +8,8 @@ import (
 	"math/rand/v2"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/notify"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
@@ -59,7 +59,7 @@ func (t *QueuedTicket) waitedSince() timers.Instant {
 
 // MakeTicket makes t a ticket for the lock with these keys, which must not change, or returns why the session accepts none. If the
 // session has no queue of the lock, it uses the memory of unused, if that is not nil. Nothing is sent before the Join of t.
-func (r *Queues) MakeTicket(t *QueuedTicket, unused *Queue, keys *names.Set, request *Request) error {
+func (r *Queues) MakeTicket(t *QueuedTicket, unused *Queue, keys *proto.Set, request *Request) error {
 	if err := r.session.Begin(); err != nil {
 		return err
 	}

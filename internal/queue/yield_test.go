@@ -7,20 +7,19 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/layout"
-	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/waitroom"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-var permitsKind = Protocol{QueueScripts: &layout.QueueScripts{
+var permitsKind = Protocol{QueueScripts: &proto.QueueScripts{
 	Enter: scripts.SemaphoreEnter, Poll: scripts.SemaphorePoll, Leave: scripts.SemaphoreLeave, Drop: scripts.HoldsDrop, Labelled: true,
 }}
 
 // permitsKeys returns the keys of the semaphore of the tests.
-func permitsKeys(tb testing.TB) *names.Set {
+func permitsKeys(tb testing.TB) *proto.Set {
 	tb.Helper()
-	n, err := names.Native(names.NamingOptions{Prefix: names.DefaultPrefix}, "a")
+	n, err := proto.NativeNames(proto.NamingOptions{Prefix: proto.DefaultPrefix}, "a")
 	require.NoError(tb, err)
 	n = n.ForSemaphore()
 	return &n

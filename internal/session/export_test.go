@@ -5,7 +5,7 @@ package session
 import (
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
@@ -33,4 +33,4 @@ func (s *Session) ownChannel() *forceChannel {
 }
 
 // StartOf is what locks of a kind start from.
-func StartOf(s *Settings, kind *layout.Kind) LockSettings { return s.startOf(kind) }
+func StartOf(s *Settings, kind *proto.Kind) LockSettings { return s.startOf(kind) }

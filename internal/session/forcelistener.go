@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/notify"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
@@ -172,7 +172,7 @@ func (l *forceListener) Fire() {
 			a.own = c
 			s.mu.Unlock()
 		}
-		c.Open(s.Dispatch, names.Session(s.Settings.Prefix, end), notify.PlainChannel, c)
+		c.Open(s.Dispatch, proto.Session(s.Settings.Prefix, end), notify.PlainChannel, c)
 		l.channels = append(l.channels, c)
 	}
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
@@ -46,7 +46,7 @@ func TestSessionListensByTheAliasOfARegistry(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s := newSession(t, server)
-	own, alias := names.Session(names.DefaultPrefix, s.ID()), names.Session(names.DefaultPrefix, "alias")
+	own, alias := proto.Session(proto.DefaultPrefix, s.ID()), proto.Session(proto.DefaultPrefix, "alias")
 	require.NoError(t, s.Begin())
 	defer s.End()
 	redistest.Await(t, "it listens", func() bool { return locktest.Listeners(t, server, own) == 1 })
@@ -94,7 +94,7 @@ func TestSessionListensForRecalls(t *testing.T) {
 	for range 2 {
 		redistest.Await(t, "the subscription", func() bool { return s.ReceivesRecalls(timers.Now()) })
 		require.False(t, s.ReceivesRecalls(early))
-		channel := names.Session(names.DefaultPrefix, s.ID())
+		channel := proto.Session(proto.DefaultPrefix, s.ID())
 		const attempt = "0123456789012345678"
 		server.MustDo(t, "PUBLISH", channel, "recall:"+attempt)
 		require.Equal(t, attempt, redistest.Receive(t, "the recall", spy.recalled))

@@ -5,7 +5,7 @@ package session
 import (
 	"cmp"
 
-	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/proto"
 )
 
 // Handle is a Session as users have it. signalbox.Session is defined over it, and not over Session: users would
@@ -35,14 +35,14 @@ func (h PlaceHandle) Place() Place { return h.place }
 // LayoutHandle is a layout as users have it. signalbox.Layout is defined over it. The zero LayoutHandle is that of the
 // library's own layout.
 type LayoutHandle struct {
-	layout *layout.Layout
+	layout *proto.Layout
 	err    error
 }
 
 // NewLayoutHandle returns a handle of l, or of the error in the options of a layout.
-func NewLayoutHandle(l *layout.Layout, err error) LayoutHandle { return LayoutHandle{l, err} }
+func NewLayoutHandle(l *proto.Layout, err error) LayoutHandle { return LayoutHandle{l, err} }
 
 // Layout returns the layout, or what is wrong with its options.
-func (h LayoutHandle) Layout() (*layout.Layout, error) {
-	return cmp.Or(h.layout, layout.Native()), h.err
+func (h LayoutHandle) Layout() (*proto.Layout, error) {
+	return cmp.Or(h.layout, proto.Native()), h.err
 }

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -92,7 +92,7 @@ func (s *Session) Ping(ctx context.Context) error {
 
 // Greet asks the server of r for its time and more, as a handshake does. In a cluster that is the node of one slot.
 func (s *Session) Greet(ctx context.Context, r *wire.Runner) error {
-	probe, err := s.Names(layout.Native(), "hello")
+	probe, err := s.Names(proto.Native(), "hello")
 	if err != nil {
 		return err
 	}
@@ -166,7 +166,7 @@ const slotProbes = 64
 func (s *Session) ReachesSlots(ctx context.Context, r *wire.Runner) error {
 	var probes []wire.Call
 	for i := range slotProbes {
-		set, err := s.Names(layout.Native(), fmt.Sprint("hello/", i))
+		set, err := s.Names(proto.Native(), fmt.Sprint("hello/", i))
 		if err != nil {
 			return err
 		}

@@ -10,31 +10,30 @@ import (
 	"strings"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/layout"
-	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 // describedHold is a hold that a holder key names.
 type describedHold struct {
-	layout.HolderInfo
+	proto.HolderInfo
 
 	kind, hold string
 }
 
 // Holder returns the holder of the lock of key, of any kind, or ErrNotHeld. It is one round trip.
-func (s *Session) Holder(ctx context.Context, l *layout.Layout, key string) (layout.HolderInfo, error) {
+func (s *Session) Holder(ctx context.Context, l *proto.Layout, key string) (proto.HolderInfo, error) {
 	h, err := s.describe(ctx, l, key)
 	return h.HolderInfo, err
 }
 
 // Hold is Holder in the library's own layout. It also returns the hold's id.
-func (s *Session) Hold(ctx context.Context, key string) (layout.HolderInfo, string, error) {
-	h, err := s.describe(ctx, layout.Native(), key)
+func (s *Session) Hold(ctx context.Context, key string) (proto.HolderInfo, string, error) {
+	h, err := s.describe(ctx, proto.Native(), key)
 	return h.HolderInfo, h.hold, err
 }
 
-func (s *Session) describe(ctx context.Context, l *layout.Layout, key string) (describedHold, error) {
+func (s *Session) describe(ctx context.Context, l *proto.Layout, key string) (describedHold, error) {
 	reply, err := s.Runner.Run(ctx, l.DescribeCall(key))
 	if err != nil {
 		return describedHold{}, err
@@ -46,7 +45,7 @@ func (s *Session) describe(ctx context.Context, l *layout.Layout, key string) (d
 
 // ForceRequest describes how a kind of lock is taken from its holder.
 type ForceRequest struct {
-	Layout          *layout.Layout
+	Layout          *proto.Layout
 	Key             string
 	CompatibleKinds string // the letters of the kinds whose holds may be ended
 	// Call makes the call that takes the lock from hold, and from no other, and publishes that to the hold's
@@ -73,11 +72,11 @@ func (s *Session) Force(ctx context.Context, f ForceRequest) error {
 		case err != nil:
 			return errs.Join(err, lost)
 		case !strings.Contains(f.CompatibleKinds, h.kind):
-			return layout.WrongKind(h.kind)
-		case !IsForceTarget(ctx, layout.HoldID(h.hold)):
+			return proto.WrongKind(h.kind)
+		case !IsForceTarget(ctx, proto.HoldID(h.hold)):
 			return ErrOtherHold
 		}
-		reply, err := s.Runner.Run(ctx, f.Call(h.hold, names.Session(s.Settings.Prefix, h.Session)))
+		reply, err := s.Runner.Run(ctx, f.Call(h.hold, proto.Session(s.Settings.Prefix, h.Session)))
 		switch {
 		case err != nil && (wire.Judge(err) != wire.Unknown || ctx.Err() != nil):
 			return err
@@ -115,7 +114,7 @@ func IsForceTarget(ctx context.Context, id string) bool {
 
 // FilterForceTargets returns the holds that the call is meant for. If there are only others it returns an error.
 func FilterForceTargets[H any](ctx context.Context, holds []H, hold func(H) string) ([]H, error) {
-	targets := slices.DeleteFunc(slices.Clone(holds), func(h H) bool { return !IsForceTarget(ctx, layout.HoldID(hold(h))) })
+	targets := slices.DeleteFunc(slices.Clone(holds), func(h H) bool { return !IsForceTarget(ctx, proto.HoldID(hold(h))) })
 	if len(targets) == 0 && len(holds) > 0 {
 		return nil, ErrOtherHold
 	}

@@ -7,15 +7,15 @@ import (
 	"fmt"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/proto"
 )
 
 // Give records that the lock was given an option, valid or not.
-func (l *LockSettings) Give(o layout.Option) { l.Given |= o }
+func (l *LockSettings) Give(o proto.Option) { l.Given |= o }
 
 // Option returns the option o. It calls set, unless err says what is wrong with its value. A default that the kind does not take is
 // left out.
-func Option(o layout.Option, err error, set func(*LockSettings)) func(*LockSettings) {
+func Option(o proto.Option, err error, set func(*LockSettings)) func(*LockSettings) {
 	return func(l *LockSettings) {
 		if l.leftOut&o != 0 {
 			return
@@ -31,14 +31,14 @@ func Option(o layout.Option, err error, set func(*LockSettings)) func(*LockSetti
 
 // GiveLayout records that the lock was given a layout. The library's own cancels one of others; any other pair of layouts
 // is a contradiction.
-func (l *LockSettings) GiveLayout(in *layout.Layout) {
-	option := layout.OptionLayout
+func (l *LockSettings) GiveLayout(in *proto.Layout) {
+	option := proto.OptionLayout
 	switch {
-	case in == layout.Native():
-		option = layout.OptionNative
-		l.Given &^= layout.OptionLayout
-		l.Plain = l.Plain && l.Given&layout.OptionPlain != 0
-	case l.Given&(layout.OptionLayout|layout.OptionNative) != 0 && l.Layout != in:
+	case in == proto.Native():
+		option = proto.OptionNative
+		l.Given &^= proto.OptionLayout
+		l.Plain = l.Plain && l.Given&proto.OptionPlain != 0
+	case l.Given&(proto.OptionLayout|proto.OptionNative) != 0 && l.Layout != in:
 		l.layoutConflict = contradiction(layoutOption(l.Layout), layoutOption(in))
 	}
 	l.Give(option)
@@ -46,17 +46,17 @@ func (l *LockSettings) GiveLayout(in *layout.Layout) {
 }
 
 // layoutOption is what errors call the option of a layout.
-func layoutOption(l *layout.Layout) string { return "WithLayout(" + l.Name + ")" }
+func layoutOption(l *proto.Layout) string { return "WithLayout(" + l.Name + ")" }
 
 // startOf returns what the settings of locks of a kind start from: the session's defaults, without those that the kind does not take.
 // A layout is never left out: the lock would not be the one that others use.
-func (s *Settings) startOf(kind *layout.Kind) LockSettings {
+func (s *Settings) startOf(kind *proto.Kind) LockSettings {
 	l := lockDefaults()
 	l.Lease = cmp.Or(kind.Lease, l.Lease)
 	if kind.WholeLease {
 		l.FirstLease = MaxLease
 	}
-	l.leftOut = ^(kind.Takes() | layout.OptionLayout)
+	l.leftOut = ^(kind.Takes() | proto.OptionLayout)
 	for _, set := range s.lockDefaults {
 		l.Given = 0
 		set(&l)
@@ -75,14 +75,14 @@ func (l *LockSettings) Unsupported(in string) error {
 }
 
 // notInOthers are options that no layout of others can store.
-const notInOthers = layout.OptionKeep | layout.OptionTokenFloor | layout.OptionFirstLease | layout.OptionKeepWarm
+const notInOthers = proto.OptionKeep | proto.OptionTokenFloor | proto.OptionFirstLease | proto.OptionKeepWarm
 
 // contradictions are options that say different things about one lease.
 //
 //nolint:gochecknoglobals // a constant table
-var contradictions = [][2]layout.Option{
-	{layout.OptionRenewedLease, layout.OptionFixedLease}, {layout.OptionMaxHold, layout.OptionFixedLease},
-	{layout.OptionKeepWarm, layout.OptionFixedLease}, {layout.OptionKeepWarm, layout.OptionMaxHold},
+var contradictions = [][2]proto.Option{
+	{proto.OptionRenewedLease, proto.OptionFixedLease}, {proto.OptionMaxHold, proto.OptionFixedLease},
+	{proto.OptionKeepWarm, proto.OptionFixedLease}, {proto.OptionKeepWarm, proto.OptionMaxHold},
 }
 
 // Contradiction returns an error if two of the options given contradict each other: the lock cannot have both, and must not
@@ -101,17 +101,17 @@ func contradiction(one, other string) error {
 }
 
 // checkKind returns an error if the lock was given an option that its kind does not take.
-func (l *LockSettings) checkKind(kind *layout.Kind) error {
+func (l *LockSettings) checkKind(kind *proto.Kind) error {
 	takes := kind.Takes()
 	if l.Layout != nil && kind.Has(l.Layout) {
-		takes |= layout.OptionLayout
+		takes |= proto.OptionLayout
 	}
 	o := (l.Given &^ takes).First()
 	if o == 0 {
 		return nil
 	}
 	name := o.String()
-	if o == layout.OptionLayout {
+	if o == proto.OptionLayout {
 		name = layoutOption(l.Layout)
 	}
 	return fmt.Errorf("%w: %s is not an option of %s: it has %v", errs.ErrBadOption, name, kind.Name, kind.Takes())
@@ -124,16 +124,16 @@ type kindDefaults struct {
 }
 
 // DefaultsOf returns what locks of the kind without options of their own share.
-func (s *Session) DefaultsOf(kind *layout.Kind) *Resolved { return s.defaultsOf(kind).resolved }
+func (s *Session) DefaultsOf(kind *proto.Kind) *Resolved { return s.defaultsOf(kind).resolved }
 
 // ResolveOptions returns what options of a lock of the kind come to beside the session's defaults.
-func ResolveOptions[O ~func(*LockSettings)](s *Session, kind *layout.Kind, options []O) *Resolved {
+func ResolveOptions[O ~func(*LockSettings)](s *Session, kind *proto.Kind, options []O) *Resolved {
 	set := s.defaultsOf(kind).start
 	Apply(&set, options)
 	return set.Resolve(kind)
 }
 
-func (s *Session) defaultsOf(kind *layout.Kind) *kindDefaults {
+func (s *Session) defaultsOf(kind *proto.Kind) *kindDefaults {
 	known, is := s.defaults.Load(kind)
 	if !is {
 		known, _ = s.defaults.LoadOrStore(kind, s.newDefaults(kind)) // of two first locks one stores them
@@ -143,7 +143,7 @@ func (s *Session) defaultsOf(kind *layout.Kind) *kindDefaults {
 
 // newDefaults works the defaults of a kind out. It has a frame of its own: the settings are large, and the stack of a goroutine that
 // makes a lock is to stay small.
-func (s *Session) newDefaults(kind *layout.Kind) *kindDefaults {
+func (s *Session) newDefaults(kind *proto.Kind) *kindDefaults {
 	d := &kindDefaults{start: s.Settings.startOf(kind)}
 	set := d.start
 	d.resolved = set.Resolve(kind)

@@ -7,7 +7,7 @@ import (
 	"context"
 
 	"github.com/signalbox-go/signalbox/internal/hold"
-	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
@@ -59,7 +59,7 @@ type ManyAcquirer interface {
 type BatchKey struct {
 	Session *Session
 	Node    uint16 // the node's number; see Session.NodeID
-	Layout  *layout.Layout
+	Layout  *proto.Layout
 }
 
 // ManyReleaser is a hold that can be released together with others.

@@ -2,7 +2,9 @@
 
 package session
 
-import "github.com/signalbox-go/signalbox/internal/layout"
+import (
+	"github.com/signalbox-go/signalbox/internal/proto"
+)
 
 // RecallRegistry is a KindRegistry whose holds may be recalled.
 type RecallRegistry interface {
@@ -27,7 +29,7 @@ type RecalledHold interface {
 
 // recallPrefix begins a message that is a recall; the id of the attempt follows. No key of the library's own layout is
 // like that, and in a layout of others such a key costs a hint.
-const recallPrefix, recallSize = "recall:", len("recall:") + layout.HoldSize - layout.SessionSize
+const recallPrefix, recallSize = "recall:", len("recall:") + proto.HoldSize - proto.SessionSize
 
 // IdleLocks returns how many holds no goroutine uses. s may be no session.
 func (s *Session) IdleLocks() (n int) {

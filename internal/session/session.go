@@ -17,9 +17,8 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
-	"github.com/signalbox-go/signalbox/internal/layout"
-	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/notify"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
@@ -38,7 +37,7 @@ type Session struct {
 	// UnlockPatience is how long Unlock waits for the server. It is set before the first lock is acquired.
 	UnlockPatience time.Duration
 
-	// defaults has a *kindDefaults for each *layout.Kind of which a lock was made. An entry is never written to.
+	// defaults has a *kindDefaults for each *proto.Kind of which a lock was made. An entry is never written to.
 	defaults sync.Map
 
 	client           rueidis.Client
@@ -46,7 +45,7 @@ type Session struct {
 	err              error
 	id               string
 	grantsChannel    string        // see GrantsChannel
-	nameCache        *names.Cache  // nil if the session is not valid
+	nameCache        *proto.Cache  // nil if the session is not valid
 	serial           atomic.Uint64 // the number of attempts so far
 	closing          atomic.Bool   // set under mu; no work is begun after it
 	evicted          atomic.Bool   // set before Close evicts; a hold that begins after that evicts itself
@@ -136,7 +135,7 @@ func New(client rueidis.Client, set Settings, owned bool) *Session {
 		s.err = errs.Join(s.err, err)
 	}
 	s.id = id
-	s.grantsChannel = names.Grants(set.Prefix)
+	s.grantsChannel = proto.Grants(set.Prefix)
 	s.patiencePool.New = func() any { return newPatience(s) }
 	s.Logs.init(s)
 	if set.Observer != nil {
@@ -148,7 +147,7 @@ func New(client rueidis.Client, set Settings, owned bool) *Session {
 	if s.err != nil {
 		return s
 	}
-	s.nameCache = names.NewCache()
+	s.nameCache = proto.NewCache()
 	s.handshakes.init()
 	s.Timers = timers.New()
 	s.sleepRecovery.init(s)
@@ -196,37 +195,37 @@ func (s *Session) Ready() error {
 }
 
 // Names returns what name is on the server, in a layout.
-func (s *Session) Names(l *layout.Layout, name string) (names.Set, error) {
+func (s *Session) Names(l *proto.Layout, name string) (proto.Set, error) {
 	if s == nil {
-		return names.Set{}, fmt.Errorf("%w: the session is nil", errs.ErrBadOption)
+		return proto.Set{}, fmt.Errorf("%w: the session is nil", errs.ErrBadOption)
 	}
-	if s.Settings.Hashed && l != layout.Native() {
-		return names.Set{}, fmt.Errorf("%w: %s knows no hashed names", errs.ErrBadOption, l.Name)
+	if s.Settings.Hashed && l != proto.Native() {
+		return proto.Set{}, fmt.Errorf("%w: %s knows no hashed names", errs.ErrBadOption, l.Name)
 	}
 	in := s.namingOptions()
-	if l == layout.Native() && s.nameCache != nil {
+	if l == proto.Native() && s.nameCache != nil {
 		return named(s.nameCache.Native(in, name))
 	}
 	return named(l.Names(in, name))
 }
 
 // NamesInCluster returns the error of Names if the server is a cluster.
-func (s *Session) NamesInCluster(l *layout.Layout, name string) error {
+func (s *Session) NamesInCluster(l *proto.Layout, name string) error {
 	in := s.namingOptions()
 	in.Clustered = true
 	_, err := named(l.Names(in, name))
 	return err
 }
 
-func (s *Session) namingOptions() names.NamingOptions {
+func (s *Session) namingOptions() proto.NamingOptions {
 	clustered := s.Runner != nil && s.Runner.Clustered()
-	return names.NamingOptions{Prefix: s.Settings.Prefix, Hashed: s.Settings.Hashed, Clustered: clustered}
+	return proto.NamingOptions{Prefix: s.Settings.Prefix, Hashed: s.Settings.Hashed, Clustered: clustered}
 }
 
 // named returns the keys of a name, or the error of a text that is no name.
-func named(set names.Set, err error) (names.Set, error) {
+func named(set proto.Set, err error) (proto.Set, error) {
 	if err != nil {
-		return names.Set{}, fmt.Errorf("%w: %w", errs.ErrBadName, err)
+		return proto.Set{}, fmt.Errorf("%w: %w", errs.ErrBadName, err)
 	}
 	return set, nil
 }
@@ -234,7 +233,7 @@ func named(set names.Set, err error) (names.Set, error) {
 // DisplayName returns what errors and logs call name.
 func (s *Session) DisplayName(name string) string {
 	if s != nil && s.Settings.Hashed {
-		return names.Hash(name)
+		return proto.Hash(name)
 	}
 	return name
 }
@@ -249,19 +248,19 @@ func (s *Session) NodeID(slot uint16) uint16 {
 }
 
 // PublishCommand returns the command by which a script notifies the waiters for a lock of the library's own layout.
-func (s *Session) PublishCommand() string { return s.PublishCommandsIn(layout.Native()) }
+func (s *Session) PublishCommand() string { return s.PublishCommandsIn(proto.Native()) }
 
 // PublishCommandsIn returns the commands for a layout, with a blank between two.
-func (s *Session) PublishCommandsIn(l *layout.Layout) string {
+func (s *Session) PublishCommandsIn(l *proto.Layout) string {
 	return s.Dispatch.PublishCommands(ChannelTypesOf(l))
 }
 
 // ChannelTypesOf returns how the releases of locks in a layout are reported in a cluster.
-func ChannelTypesOf(l *layout.Layout) notify.ChannelTypes {
+func ChannelTypesOf(l *proto.Layout) notify.ChannelTypes {
 	switch l.Channels {
-	case layout.PlainChannels:
+	case proto.PlainChannels:
 		return notify.PlainChannel
-	case layout.PlainChannels | layout.ShardedChannels:
+	case proto.PlainChannels | proto.ShardedChannels:
 		return notify.BothChannels
 	default:
 		return notify.ShardedChannel
@@ -352,7 +351,7 @@ func newID() (string, error) {
 
 // GrantsChannel returns the channel on which this session and others are notified of grants of the lock n, without the id of the
 // session at its end: one channel for all locks, or in a cluster one for each, in its slot.
-func (s *Session) GrantsChannel(n names.Set) string {
+func (s *Session) GrantsChannel(n proto.Set) string {
 	if s.Runner.Clustered() {
 		return n.Grants()
 	}
@@ -360,15 +359,15 @@ func (s *Session) GrantsChannel(n names.Set) string {
 }
 
 // NewHold returns a hold of the library's own layout that was never used before.
-func (s *Session) NewHold() string { return s.NewHoldIn(layout.Native()) }
+func (s *Session) NewHold() string { return s.NewHoldIn(proto.Native()) }
 
 // NewTicket returns a hold of the library's own layout that was never used before, with suffixes.
 func (s *Session) NewTicket(suffixes ...string) string {
-	return layout.NativeTicket(s.id, s.serial.Add(1), suffixes...)
+	return proto.NativeTicket(s.id, s.serial.Add(1), suffixes...)
 }
 
 // NewHoldIn returns a hold that was never used before.
-func (s *Session) NewHoldIn(l *layout.Layout) string { return l.Hold(s.id, s.serial.Add(1)) }
+func (s *Session) NewHoldIn(l *proto.Layout) string { return l.Hold(s.id, s.serial.Add(1)) }
 
 // NewAttempt returns the part of a hold id that distinguishes a hold of this session from its others, and
 // from those of copies of the session, whose ids precede it: the last 19 characters of a new hold id.

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/internal/timers"
@@ -95,7 +95,7 @@ func TestHolderIsTheOneThatExpiresLast(t *testing.T) {
 	id, ends := strings.Repeat("x", 22), time.Now().Add(time.Minute).Truncate(time.Millisecond)
 	server.MustDo(t, "ZADD", key, -floor, "sb1w", 0, "phase",
 		ends.Add(-time.Second).UnixMicro(), strings.Repeat("v", 41)+"b:1", ends.UnixMicro(), id+strings.Repeat("y", 19)+"a:1")
-	h, err := s.Holder(t.Context(), layout.Native(), key)
+	h, err := s.Holder(t.Context(), proto.Native(), key)
 	require.NoError(t, err)
 	require.Equal(t, "rwlock", h.Kind)
 	require.Equal(t, "a:1", h.Label)
@@ -104,7 +104,7 @@ func TestHolderIsTheOneThatExpiresLast(t *testing.T) {
 	require.Equal(t, ends.UnixMilli(), h.Until.UnixMilli())
 
 	before := server.MustDo(t, "DUMP", key)
-	err = s.Force(t.Context(), session.ForceRequest{Layout: layout.Native(), Key: key, CompatibleKinds: "rf", Call: func(string, string) wire.Call {
+	err = s.Force(t.Context(), session.ForceRequest{Layout: proto.Native(), Key: key, CompatibleKinds: "rf", Call: func(string, string) wire.Call {
 		require.Fail(t, "it is not the kind that was asked for")
 		return wire.Call{}
 	}})
@@ -113,7 +113,7 @@ func TestHolderIsTheOneThatExpiresLast(t *testing.T) {
 	require.Equal(t, before, server.MustDo(t, "DUMP", key))
 
 	server.MustDo(t, "ZREMRANGEBYSCORE", key, 3, "+inf")
-	_, err = s.Holder(t.Context(), layout.Native(), key)
+	_, err = s.Holder(t.Context(), proto.Native(), key)
 	require.ErrorIs(t, err, errs.ErrNotHeld)
 }
 

@@ -14,9 +14,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/layout"
-	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/observe"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -113,13 +112,13 @@ type LockSettings struct {
 	// Floor is how long the floor of the tokens is kept after the last release.
 	Floor time.Duration
 	// Layout is the layout on the server; nil is the library's own.
-	Layout *layout.Layout
+	Layout *proto.Layout
 	// ParentKind is the kind that the lock is made for, such as an election, or nil.
-	ParentKind *layout.Kind
+	ParentKind *proto.Kind
 	// Given are the options that the lock was given.
-	Given layout.Option
+	Given proto.Option
 	// leftOut are the options that are not applied: set while the session's defaults are.
-	leftOut layout.Option
+	leftOut proto.Option
 	// layoutConflict is the contradiction of two layouts, or nil.
 	layoutConflict error
 	// Err is the first bad option.
@@ -153,8 +152,8 @@ type KindSettings struct {
 type Resolved struct {
 	KindSettings
 
-	Kind   *layout.Kind // the kind of the lock, or its ParentKind
-	Layout *layout.Layout
+	Kind   *proto.Kind // the kind of the lock, or its ParentKind
+	Layout *proto.Layout
 	Terms  LeaseTerms
 	Floor  string // how long the floor of the tokens is kept, in milliseconds, as an argument of scripts
 	// Err is the error of the options, and Unsupported that of options which locks in Layout do not have.
@@ -164,12 +163,12 @@ type Resolved struct {
 }
 
 // Resolve returns what the options of a lock of kind come to.
-func (l *LockSettings) Resolve(kind *layout.Kind) *Resolved {
+func (l *LockSettings) Resolve(kind *proto.Kind) *Resolved {
 	s := &Resolved{
-		KindSettings: l.KindSettings, Kind: cmp.Or(l.ParentKind, kind), Layout: cmp.Or(l.Layout, layout.Native()), Terms: l.LeaseTerms,
+		KindSettings: l.KindSettings, Kind: cmp.Or(l.ParentKind, kind), Layout: cmp.Or(l.Layout, proto.Native()), Terms: l.LeaseTerms,
 		Floor: strconv.FormatInt((l.Floor + time.Millisecond - 1).Milliseconds(), 10), Err: l.Check(kind),
 	}
-	if s.Layout != layout.Native() {
+	if s.Layout != proto.Native() {
 		s.Unsupported = l.Unsupported(s.Layout.Name)
 		s.Terms.FirstLease = s.Terms.Lease // as other clients have it, whose clocks may end holds
 	}
@@ -235,7 +234,7 @@ type LeaseTerms struct {
 func Defaults() Settings {
 	host, _ := os.Hostname() // "" without a name
 	return Settings{
-		Prefix: names.DefaultPrefix,
+		Prefix: proto.DefaultPrefix,
 		Label:  processLabel(host, os.Getpid()),
 		Lock:   lockDefaults(),
 	}
@@ -287,7 +286,7 @@ func (l *LockSettings) Fail(err error) {
 
 // Check returns an error if one of the options of a lock of kind is not valid, or if they are not
 // valid together.
-func (l *LockSettings) Check(kind *layout.Kind) error {
+func (l *LockSettings) Check(kind *proto.Kind) error {
 	if err := cmp.Or(l.checkKind(kind), l.Contradiction()); err != nil {
 		return err
 	}

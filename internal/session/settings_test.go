@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
 )
 
@@ -29,15 +29,15 @@ func TestWaitForReplicasIsShorterThanTheLease(t *testing.T) {
 	} {
 		l := session.LockSettings{LeaseTerms: session.LeaseTerms{Lease: c.lease, MaxHold: c.maxHold}, KindSettings: session.KindSettings{Replicas: session.Replicas{Count: 1, Wait: c.wait}}}
 		if c.good {
-			require.NoError(t, l.Check(&layout.Reentrant), "%+v", c)
+			require.NoError(t, l.Check(&proto.Reentrant), "%+v", c)
 			continue
 		}
-		require.ErrorIs(t, l.Check(&layout.Reentrant), errs.ErrBadOption, "%+v", c)
+		require.ErrorIs(t, l.Check(&proto.Reentrant), errs.ErrBadOption, "%+v", c)
 		l.Replicas = session.Replicas{}
-		require.NoError(t, l.Check(&layout.Reentrant))
+		require.NoError(t, l.Check(&proto.Reentrant))
 		first := errors.New("the first")
 		l.Fail(first)
-		require.Equal(t, first, l.Check(&layout.Reentrant))
+		require.Equal(t, first, l.Check(&proto.Reentrant))
 	}
 }
 
@@ -46,14 +46,14 @@ func TestFirstLifeIsAtMostTheGreatestHold(t *testing.T) {
 	require.Equal(t, time.Minute, (&session.LeaseTerms{Lease: time.Minute}).Life())
 	require.Equal(t, time.Minute, (&session.LeaseTerms{Lease: time.Minute, MaxHold: time.Hour}).Life())
 	require.Equal(t, time.Second, (&session.LeaseTerms{Lease: time.Minute, MaxHold: time.Second}).Life())
-	for kind, want := range map[*layout.Kind]time.Duration{
-		&layout.Reentrant: session.DefaultFirstLease, &layout.Election: time.Minute, &layout.Once: time.Minute,
+	for kind, want := range map[*proto.Kind]time.Duration{
+		&proto.Reentrant: session.DefaultFirstLease, &proto.Election: time.Minute, &proto.Once: time.Minute,
 	} {
 		set := session.Defaults()
-		set.AddDefaults(session.Option(layout.OptionRenewedLease, nil, func(l *session.LockSettings) { l.Lease = time.Minute }))
+		set.AddDefaults(session.Option(proto.OptionRenewedLease, nil, func(l *session.LockSettings) { l.Lease = time.Minute }))
 		start := session.StartOf(&set, kind)
 		require.Equal(t, want, start.First(), kind.Name)
-		set.AddDefaults(session.Option(layout.OptionFirstLease, nil, func(l *session.LockSettings) { l.FirstLease = time.Second }))
+		set.AddDefaults(session.Option(proto.OptionFirstLease, nil, func(l *session.LockSettings) { l.FirstLease = time.Second }))
 		start = session.StartOf(&set, kind)
 		require.Equal(t, time.Second, start.First(), kind.Name)
 	}
@@ -90,21 +90,21 @@ func TestLabelsOfProcessesDiffer(t *testing.T) {
 // Two options that contradict each other are an error that names both. A default that a lock replaces is no error.
 func TestOptionsThatContradictEachOtherAreRefused(t *testing.T) {
 	t.Parallel()
-	for _, pair := range [][2]layout.Option{
-		{layout.OptionRenewedLease, layout.OptionFixedLease},
-		{layout.OptionMaxHold, layout.OptionFixedLease},
-		{layout.OptionKeepWarm, layout.OptionFixedLease},
-		{layout.OptionKeepWarm, layout.OptionMaxHold},
+	for _, pair := range [][2]proto.Option{
+		{proto.OptionRenewedLease, proto.OptionFixedLease},
+		{proto.OptionMaxHold, proto.OptionFixedLease},
+		{proto.OptionKeepWarm, proto.OptionFixedLease},
+		{proto.OptionKeepWarm, proto.OptionMaxHold},
 	} {
 		requireContradiction(t, func(l *session.LockSettings) { l.Give(pair[0]) }, func(l *session.LockSettings) { l.Give(pair[1]) })
 	}
-	give := func(in *layout.Layout) func(*session.LockSettings) {
+	give := func(in *proto.Layout) func(*session.LockSettings) {
 		return func(l *session.LockSettings) { l.GiveLayout(in) }
 	}
-	one := &layout.Layout{Name: "one", Lock: new(layout.ExclusiveTable)}
-	other := &layout.Layout{Name: "other", Lock: new(layout.ExclusiveTable)}
+	one := &proto.Layout{Name: "one", Lock: new(proto.ExclusiveTable)}
+	other := &proto.Layout{Name: "other", Lock: new(proto.ExclusiveTable)}
 	requireContradiction(t, give(one), give(other))
-	requireContradiction(t, give(one), give(layout.Native()))
+	requireContradiction(t, give(one), give(proto.Native()))
 }
 
 // requireContradiction fails the test unless one behind other is an error, and other is valid in place of a default.
@@ -115,51 +115,51 @@ func requireContradiction(t *testing.T, one, other func(*session.LockSettings)) 
 	set.AddDefaults(other) // which replaces it
 	set.AddDefaults(one)
 	require.NoError(t, set.Err)
-	l := session.StartOf(&set, &layout.Reentrant)
+	l := session.StartOf(&set, &proto.Reentrant)
 	other(&l)
-	require.NoError(t, l.Check(&layout.Reentrant))
+	require.NoError(t, l.Check(&proto.Reentrant))
 	one(&l)
-	require.ErrorIs(t, l.Check(&layout.Reentrant), errs.ErrBadOption)
-	require.ErrorContains(t, l.Check(&layout.Reentrant), "contradict each other")
+	require.ErrorIs(t, l.Check(&proto.Reentrant), errs.ErrBadOption)
+	require.ErrorContains(t, l.Check(&proto.Reentrant), "contradict each other")
 }
 
 // A default that a kind does not take is not applied: neither its value, nor its error, nor what contradicts it.
 func TestDefaultThatAKindLacksIsLeftOut(t *testing.T) {
 	t.Parallel()
 	set := session.Defaults()
-	give := func(o layout.Option, change func(*session.LockSettings)) {
+	give := func(o proto.Option, change func(*session.LockSettings)) {
 		set.AddDefaults(session.Option(o, nil, change))
 	}
-	give(layout.OptionFixedLease, func(l *session.LockSettings) { l.Lease, l.Fixed = time.Hour, true })
-	give(layout.OptionMaxWaiters, func(l *session.LockSettings) { l.MaxWaiters = 7 })
-	give(layout.OptionKeep, func(l *session.LockSettings) { l.Keep = time.Minute })
-	for _, kind := range layout.All {
+	give(proto.OptionFixedLease, func(l *session.LockSettings) { l.Lease, l.Fixed = time.Hour, true })
+	give(proto.OptionMaxWaiters, func(l *session.LockSettings) { l.MaxWaiters = 7 })
+	give(proto.OptionKeep, func(l *session.LockSettings) { l.Keep = time.Minute })
+	for _, kind := range proto.All {
 		l := session.StartOf(&set, kind)
 		require.Zero(t, l.Given, kind.Name)
-		require.Equal(t, kind.Options&layout.OptionFixedLease != 0, l.Fixed, kind.Name)
-		require.Equal(t, kind.Options&layout.OptionMaxWaiters != 0, l.MaxWaiters == 7, kind.Name)
-		require.Equal(t, kind == &layout.Countdown, l.Keep > 0, kind.Name)
+		require.Equal(t, kind.Options&proto.OptionFixedLease != 0, l.Fixed, kind.Name)
+		require.Equal(t, kind.Options&proto.OptionMaxWaiters != 0, l.MaxWaiters == 7, kind.Name)
+		require.Equal(t, kind == &proto.Countdown, l.Keep > 0, kind.Name)
 		if !l.Fixed && kind.Lease > 0 {
 			require.Equal(t, kind.Lease, l.Lease, kind.Name)
 		}
-		session.Option(layout.OptionKeep, nil, func(l *session.LockSettings) { l.Keep = time.Hour })(&l)
+		session.Option(proto.OptionKeep, nil, func(l *session.LockSettings) { l.Keep = time.Hour })(&l)
 		require.Equal(t, time.Hour, l.Keep, "an option of the lock itself is applied, and then refused")
-		require.Equal(t, kind == &layout.Countdown, l.Check(kind) == nil, kind.Name)
+		require.Equal(t, kind == &proto.Countdown, l.Check(kind) == nil, kind.Name)
 	}
 }
 
 // The library's own layout cancels one of others, which may come again.
 func TestNativeLayoutCancelsAnother(t *testing.T) {
 	t.Parallel()
-	other := &layout.Layout{Name: "other", Lock: new(layout.ExclusiveTable)}
+	other := &proto.Layout{Name: "other", Lock: new(proto.ExclusiveTable)}
 	l := session.Defaults().Lock
 	l.GiveLayout(other)
 	l.GiveLayout(other)
-	require.NoError(t, l.Check(&layout.Reentrant))
-	require.ErrorContains(t, l.Check(&layout.Fair), "WithLayout(other) is not an option of fair: it has WithRenewedLease, ")
-	l.GiveLayout(layout.Native())
-	require.NoError(t, l.Check(&layout.Fair))
-	require.Same(t, layout.Native(), l.Layout)
+	require.NoError(t, l.Check(&proto.Reentrant))
+	require.ErrorContains(t, l.Check(&proto.Fair), "WithLayout(other) is not an option of fair: it has WithRenewedLease, ")
+	l.GiveLayout(proto.Native())
+	require.NoError(t, l.Check(&proto.Fair))
+	require.Same(t, proto.Native(), l.Layout)
 }
 
 func TestDurationOutOfBoundsIsRefused(t *testing.T) {

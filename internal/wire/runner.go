@@ -13,7 +13,6 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -87,10 +86,10 @@ func (r *Runner) Refuse() {
 }
 
 // slots is how many slots a cluster has. The client keeps a value of its own above them.
-const slots = names.Slots
+const slots = Slots
 
 // Slot returns the slot of a key, in a cluster or not.
-func (r *Runner) Slot(key string) uint16 { return names.Slot(key) }
+func (r *Runner) Slot(key string) uint16 { return Slot(key) }
 
 // Run sends one script and waits for the reply. It is one round trip; two if the server had to be sent the
 // text. It does not keep the slices of call.

@@ -15,7 +15,6 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -228,7 +227,7 @@ func probeKeysIn(prefix string) []string {
 	keys := make([]string, probeKeys)
 	for n, left := 0, probeKeys; left > 0; n++ {
 		key := prefix + strconv.Itoa(n)
-		if part := int(names.Slot(key)) * probeKeys / names.Slots; keys[part] == "" {
+		if part := int(Slot(key)) * probeKeys / Slots; keys[part] == "" {
 			keys[part] = key
 			left--
 		}

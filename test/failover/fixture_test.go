@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
@@ -234,7 +234,7 @@ func (f *fixture) listeners() (all []string) {
 // listenersAt returns the channels of the lock that have a listener at a server.
 func (f *fixture) listenersAt(server *redistest.Server) (all []string) {
 	for _, command := range []string{"CHANNELS", "SHARDCHANNELS"} {
-		for _, pattern := range []string{f.pattern(), names.DefaultPrefix + "grants:*"} {
+		for _, pattern := range []string{f.pattern(), proto.DefaultPrefix + "grants:*"} {
 			reply, _ := server.Do("PUBSUB", command, pattern)
 			list, _ := reply.([]any)
 			for _, channel := range list {

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
@@ -141,7 +141,7 @@ func (f *fixture) wait(t *testing.T, s *signalbox.Session, name string) <-chan l
 		lease, err := f.kind.New(s, name, signalbox.WithRenewedLease(long)).Lock(ctx)
 		ended <- lockOutcome{lease, f.secrets.RecordError(err)}
 	}()
-	channel := names.Grants(names.DefaultPrefix) + (*session.Handle)(s).Session().ID()
+	channel := proto.Grants(proto.DefaultPrefix) + (*session.Handle)(s).Session().ID()
 	redistest.Await(t, "a waiter's subscription", func() bool {
 		reply, err := f.server.Do("PUBSUB", "NUMSUB", channel)
 		return err == nil && fmt.Sprint(reply) == fmt.Sprint([]any{channel, int64(1)})

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/fair"
-	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -25,7 +25,7 @@ func TestAClientThatMayOnlyPublishDeceivesNoSession(t *testing.T) {
 	view, holder, waiter := locktest.NewView(t, server), locktest.Session(t, server), locktest.Session(t, server)
 	held := locktest.Must(t, fair.New(holder, "forged").Lock)
 	got := locktest.LaterWith(t.Context(), fair.New(waiter, "forged").Lock)
-	grants, news := names.Grants(names.DefaultPrefix)+id(waiter), names.Session(names.DefaultPrefix, id(holder))
+	grants, news := proto.Grants(proto.DefaultPrefix)+id(waiter), proto.Session(proto.DefaultPrefix, id(holder))
 	redistest.Await(t, "a waiter that listens, and a holder that does", func() bool {
 		return locktest.Listeners(t, server, grants) == 1 && locktest.Listeners(t, server, news) == 1
 	})

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/reentrant"
@@ -31,12 +31,12 @@ func TestHashedNamesAreNowhereOutsideTheProcess(t *testing.T) {
 	one, two := session(), session()
 	lease, err := reentrant.New(one, name).Lock(locktest.Context(t))
 	require.NoError(t, err)
-	require.Equal(t, []string{"sb:{" + names.Hash(name) + "}:lock"}, server.Keys("*"))
+	require.Equal(t, []string{"sb:{" + proto.Hash(name) + "}:lock"}, server.Keys("*"))
 	_, err = reentrant.New(two, name).TryLock(locktest.Context(t))
 	require.ErrorIs(t, secrets.RecordError(err), signalbox.ErrHeld)
 	var named *signalbox.OpError
 	require.ErrorAs(t, err, &named)
-	require.Equal(t, names.Hash(name), named.Name)
+	require.Equal(t, proto.Hash(name), named.Name)
 
 	// Waiting, too.
 	waited := make(chan error, 1)
@@ -52,7 +52,7 @@ func TestHashedNamesAreNowhereOutsideTheProcess(t *testing.T) {
 	require.NoError(t, secrets.RecordError(<-waited))
 
 	plain := locktest.Session(t, server, whole())
-	for _, other := range []string{name, names.Hash(name)} {
+	for _, other := range []string{name, proto.Hash(name)} {
 		lease, err := reentrant.New(one, name).Lock(locktest.Context(t))
 		require.NoError(t, err)
 		free, err := reentrant.New(plain, other).TryLock(locktest.Context(t))

@@ -16,7 +16,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/election"
-	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/once"
 	"github.com/signalbox-go/signalbox/redlock"
@@ -27,7 +27,7 @@ import (
 // that were forced.
 func (f *fixture) listening(s *signalbox.Session) int {
 	synctest.Wait()
-	channel := names.Session(names.DefaultPrefix, s.ID())
+	channel := proto.Session(proto.DefaultPrefix, s.ID())
 	return f.redis.PubSubNumSub(channel)[channel]
 }
 

@@ -7,8 +7,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/signalbox-go/signalbox/internal/layout"
-	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
@@ -24,7 +23,7 @@ func Enqueue[T any](
 	redistest.Await(tb, "a ticket, and its session listens", func() bool {
 		last, _ := server.MustDo(tb, "ZRANGE", Keys(name).QueueKey(), -1, -1).([]any)
 		return Tickets(tb, server, name) > before && len(last) == 1 &&
-			Listeners(tb, server, names.Grants(names.DefaultPrefix)+fmt.Sprint(last[0])[:layout.SessionSize]) > 0
+			Listeners(tb, server, proto.Grants(proto.DefaultPrefix)+fmt.Sprint(last[0])[:proto.SessionSize]) > 0
 	})
 	return returned
 }

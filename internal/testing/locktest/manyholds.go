@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 // ManyHolds is many names of mixed kinds behind a router. One session holds all of them, and another waits for some.
@@ -106,7 +106,7 @@ func (m *ManyHolds) redirection(words []string) string {
 	if at := time.Since(m.began) % (2 * m.life); at < m.life || at >= m.life+m.life/6 {
 		return ""
 	}
-	switch slot := names.Slot(words[3]); slot % 4 {
+	switch slot := wire.Slot(words[3]); slot % 4 {
 	case 0:
 		return fmt.Sprintf("MOVED %d 127.0.0.1:1", slot)
 	case 1:

@@ -11,7 +11,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
@@ -32,8 +32,8 @@ func NewView(tb testing.TB, server redistest.Dialer) *View {
 }
 
 // Keys returns the keys of a lock on the server, with the default prefix.
-func Keys(name string) names.Set {
-	set, err := names.Native(names.NamingOptions{Prefix: names.DefaultPrefix}, name)
+func Keys(name string) proto.Set {
+	set, err := proto.NativeNames(proto.NamingOptions{Prefix: proto.DefaultPrefix}, name)
 	if err != nil {
 		panic(err) // a test's own names are good
 	}
@@ -171,7 +171,7 @@ return {immortal, held}`
 // Leaks returns the keys of locks that never end, and those of locks that are held or waited for.
 func (v *View) Leaks() (immortal, held []string, err error) {
 	reply, err := v.client.Do(context.Background(),
-		v.client.B().Eval().Script(inspect).Numkeys(0).Arg(names.DefaultPrefix+"*").Build()).ToArray()
+		v.client.B().Eval().Script(inspect).Numkeys(0).Arg(proto.DefaultPrefix+"*").Build()).ToArray()
 	if err != nil {
 		return nil, nil, fmt.Errorf("leaks: %w", err)
 	}

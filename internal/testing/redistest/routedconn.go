@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 // routedConn is one connection of a client, and one to each shard. Requests are forwarded as they come, and their replies in
@@ -142,7 +142,7 @@ func (c *routedConn) route(words []string) (request routedRequest) {
 	keys := keysOf(strings.ToUpper(words[0]), words)
 	request.words = words
 	for _, key := range keys {
-		if names.Slot(key) != names.Slot(keys[0]) {
+		if wire.Slot(key) != wire.Slot(keys[0]) {
 			c.router.several.Add(1)
 			if request.hangup, request.refusal = routing.Hangup, routing.Refusal; request.hangup || request.refusal != "" {
 				return request
@@ -156,7 +156,7 @@ func (c *routedConn) route(words []string) (request routedRequest) {
 	request.last = len(c.shards)
 	if len(keys) > 0 {
 		if !routing.Alone {
-			request.first = int(names.Slot(keys[0])) * len(c.shards) / names.Slots
+			request.first = int(wire.Slot(keys[0])) * len(c.shards) / wire.Slots
 		}
 		request.last = request.first + 1
 	}

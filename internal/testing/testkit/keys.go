@@ -8,8 +8,7 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/internal/layout"
-	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
 )
 
@@ -26,12 +25,12 @@ func KeysOf(s *signalbox.Session, name string, options ...signalbox.LockOption) 
 	of := (*session.Handle)(s).Session()
 	set := of.Settings.Lock
 	session.Apply(&set, options)
-	in := cmp.Or(set.Layout, layout.Native())
+	in := cmp.Or(set.Layout, proto.Native())
 	all, err := of.Names(in, name)
 	if err != nil {
 		return Keys{}, err
 	}
-	if in != layout.Native() {
+	if in != proto.Native() {
 		return foreign(in, all), nil
 	}
 	return Keys{
@@ -44,7 +43,7 @@ func KeysOf(s *signalbox.Session, name string, options ...signalbox.LockOption) 
 }
 
 // foreign returns the keys of a lock in a layout of other clients.
-func foreign(in *layout.Layout, of names.Set) Keys {
+func foreign(in *proto.Layout, of proto.Set) Keys {
 	keys := Keys{Holds: []string{of.Holder}}
 	if in.Fair != nil {
 		keys.Queues = in.Fair.Table.Keys(of).All[1:] // without the holder
@@ -63,7 +62,7 @@ type Epoch struct {
 func EpochOf(s *signalbox.Session, now time.Time) Epoch {
 	const week = 7 * 24 * time.Hour
 	return Epoch{
-		Key:   names.Epoch((*session.Handle)(s).Session().Settings.Prefix),
+		Key:   proto.Epoch((*session.Handle)(s).Session().Settings.Prefix),
 		Value: fmt.Sprintf("sb1e%016d%016d", now.Add(-week).UnixMicro(), now.UnixMicro()),
 		Life:  week,
 	}

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package layout
+package proto
 
 import (
 	"fmt"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -17,7 +16,7 @@ var Once = Kind{
 	Name:       "once",
 	Options:    optionsOfLeases | OptionFixedLease | OptionMaxHold | OptionReplicas | OptionKeepOutcome | OptionLinger,
 	WholeLease: true,
-	Key:        names.Set.Outcome,
+	Key:        Set.Outcome,
 	Read:       readOutcome,
 	Summary: func(u *Use) string {
 		return fmt.Sprintf("an outcome is stored, of a run that began %s, until %s", moment(u.Since), moment(u.Until))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package layout_test
+package proto_test
 
 import (
 	"testing"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package layout_test
+package proto_test
 
 import (
 	"crypto/rand"
@@ -9,8 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/layout"
-	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/proto"
 )
 
 func session() string {
@@ -21,13 +20,13 @@ func session() string {
 
 func TestHoldNamesItsSession(t *testing.T) {
 	t.Parallel()
-	l := layout.Native()
+	l := proto.Native()
 	seen := make(map[string]bool)
 	for n := range uint64(1000) {
 		id := session()
 		hold := l.Hold(id, n)
 		require.Equal(t, id, l.Session(hold))
-		require.Len(t, hold, layout.HoldSize)
+		require.Len(t, hold, proto.HoldSize)
 		require.False(t, seen[hold])
 		seen[hold] = true
 	}
@@ -37,17 +36,17 @@ func TestHoldNamesItsSession(t *testing.T) {
 func TestCopiesOfAProcessShareNoHold(t *testing.T) {
 	t.Parallel()
 	id := session()
-	require.NotEqual(t, layout.Native().Hold(id, 1), layout.Native().Hold(id, 1))
+	require.NotEqual(t, proto.Native().Hold(id, 1), proto.Native().Hold(id, 1))
 }
 
 // P1, P9: a hand-off of one kind cannot find the tickets of another, even after the holder key is lost.
 func TestKindsOfOneNameShareNoQueue(t *testing.T) {
 	t.Parallel()
-	n, err := names.Native(names.NamingOptions{Prefix: names.DefaultPrefix}, "a")
+	n, err := proto.NativeNames(proto.NamingOptions{Prefix: proto.DefaultPrefix}, "a")
 	require.NoError(t, err)
-	l := layout.Native()
+	l := proto.Native()
 	kinds := map[string]string{n.Holder: "the holder key, which all locks share"}
-	for _, g := range []layout.Table{l.Fair.Table, l.RWLock.Table, l.Semaphore.Table} {
+	for _, g := range []proto.Table{l.Fair.Table, l.RWLock.Table, l.Semaphore.Table} {
 		keys := g.Keys(g.Names(n))
 		require.Contains(t, []string{n.HeartbeatsKey(), n.RWHeartbeats(), n.PermitsHeartbeats()}, keys.All[len(keys.All)-1], "the last key has the heartbeats")
 		for _, key := range keys.All {

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package layout
+package proto
 
 import (
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/binary"
 
-	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -21,7 +20,7 @@ const (
 //nolint:gochecknoglobals // a constant table
 var native = Layout{
 	Name:     "native",
-	Names:    names.Native,
+	Names:    NativeNames,
 	Hold:     newNativeHold,
 	Session:  nativeSession,
 	Describe: scripts.HolderDescribe,
@@ -31,7 +30,7 @@ var native = Layout{
 	RWLock: &RWLockTable{
 		Table: Table{
 			RegistryName: "rwlock",
-			NamesOf:      names.Set.ForRWLock,
+			NamesOf:      Set.ForRWLock,
 			Keys:         nativeKeys,
 			Renew:        scripts.HoldsRenew,
 			Queue: &QueueScripts{
@@ -69,7 +68,7 @@ var nativeLock = ExclusiveTable{
 	ReleaseMany:     scripts.LockReleaseMany,
 }
 
-func nativeKeys(n names.Set) Keys { return Keys{All: n.AppendKeys(nil)} }
+func nativeKeys(n Set) Keys { return Keys{All: n.AppendKeys(nil)} }
 
 // Native returns the library's own layout; scripts/README.md describes it.
 func Native() *Layout { return &native }

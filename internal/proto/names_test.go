@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package names_test
+package proto_test
 
 import (
 	"fmt"
@@ -12,14 +12,15 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/names"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 // P9: an operator who knows the name finds the key: printf order/42 | sha256sum | cut -c1-40.
 func TestHashedNameIsNotInItsKeys(t *testing.T) {
 	t.Parallel()
-	set, err := names.Native(names.NamingOptions{Prefix: names.DefaultPrefix, Hashed: true}, "order/42")
+	set, err := proto.NativeNames(proto.NamingOptions{Prefix: proto.DefaultPrefix, Hashed: true}, "order/42")
 	require.NoError(t, err)
 	key := "sb:{%sha256-12e4be1bb177a39c558de9551603d8146b5b4eaf}:lock"
 	require.Equal(t, []string{key, key + ":unlocked"}, []string{set.Holder, set.Unlocked()})
@@ -28,11 +29,11 @@ func TestHashedNameIsNotInItsKeys(t *testing.T) {
 // P9: what a plain name becomes is never what a hashed one does, whatever the name.
 func TestHashedAndPlainNamesAreNeverEqual(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"a", "%", names.Hash("a"), strings.Repeat("x", names.MaxBytes)} {
-		plain, err := names.Native(names.NamingOptions{Prefix: ""}, name)
+	for _, name := range []string{"a", "%", proto.Hash("a"), strings.Repeat("x", proto.MaxBytes)} {
+		plain, err := proto.NativeNames(proto.NamingOptions{Prefix: ""}, name)
 		require.NoError(t, err)
 		require.NotContains(t, plain.Holder, "%s")
-		hashed, err := names.Native(names.NamingOptions{Prefix: "", Hashed: true}, name)
+		hashed, err := proto.NativeNames(proto.NamingOptions{Prefix: "", Hashed: true}, name)
 		require.NoError(t, err)
 		require.Contains(t, hashed.Holder, "{%sha256-")
 	}
@@ -40,15 +41,15 @@ func TestHashedAndPlainNamesAreNeverEqual(t *testing.T) {
 
 func TestInvalidNameIsNotHashed(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"", strings.Repeat("x", names.MaxBytes+1)} {
-		_, err := names.Native(names.NamingOptions{Prefix: names.DefaultPrefix, Hashed: true}, name)
+	for _, name := range []string{"", strings.Repeat("x", proto.MaxBytes+1)} {
+		_, err := proto.NativeNames(proto.NamingOptions{Prefix: proto.DefaultPrefix, Hashed: true}, name)
 		require.Error(t, err)
 	}
 }
 
 func TestPlainNameIsReadableInItsKeys(t *testing.T) {
 	t.Parallel()
-	set, err := names.Native(names.NamingOptions{Prefix: names.DefaultPrefix}, "order/42: größer*?")
+	set, err := proto.NativeNames(proto.NamingOptions{Prefix: proto.DefaultPrefix}, "order/42: größer*?")
 	require.NoError(t, err)
 	require.Equal(t, "sb:{order/42: größer*?}:lock:unlocked", set.Unlocked())
 	require.Equal(t, []string{"sb:{order/42: größer*?}:lock", set.QueueKey(), set.HeartbeatsKey()}, set.AppendKeys(nil))
@@ -60,7 +61,7 @@ func TestPlainNameIsReadableInItsKeys(t *testing.T) {
 func TestKeysOfScriptsAreThoseOfTheName(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"a", "order/42", "{a}"} {
-		set, err := names.Native(names.NamingOptions{Prefix: names.DefaultPrefix}, name)
+		set, err := proto.NativeNames(proto.NamingOptions{Prefix: proto.DefaultPrefix}, name)
 		require.NoError(t, err)
 		require.Equal(t, []string{set.Holder, set.QueueKey(), set.HeartbeatsKey()}, set.AppendKeys(nil))
 		require.Equal(t, []string{set.Holder, set.Writers(), set.Readers(), set.RWHeartbeats()}, set.ForRWLock().AppendKeys(nil))
@@ -71,10 +72,10 @@ func TestKeysOfScriptsAreThoseOfTheName(t *testing.T) {
 // P9: the channel of a session is no name's.
 func TestSessionChannelIsNoNameChannel(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, "sb:session:0123456789012345678901", names.Session(names.DefaultPrefix, "0123456789012345678901"))
-	require.Equal(t, "sb:epoch", names.Epoch(names.DefaultPrefix))
+	require.Equal(t, "sb:session:0123456789012345678901", proto.Session(proto.DefaultPrefix, "0123456789012345678901"))
+	require.Equal(t, "sb:epoch", proto.Epoch(proto.DefaultPrefix))
 	for _, name := range []string{"session", "session:0123456789012345678901", "sb:session:0123456789012345678901"} {
-		set, err := names.Native(names.NamingOptions{Prefix: names.DefaultPrefix}, name)
+		set, err := proto.NativeNames(proto.NamingOptions{Prefix: proto.DefaultPrefix}, name)
 		require.NoError(t, err)
 		require.Contains(t, set.Unlocked(), "{")
 	}
@@ -97,17 +98,17 @@ func TestBracesAndControlCharactersAreEscaped(t *testing.T) {
 		"ünï":      "ünï",
 		"\xffü{":   "%FFü%7B",
 	} {
-		require.Equal(t, want, names.Encode(name), "%q", name)
+		require.Equal(t, want, proto.Encode(name), "%q", name)
 	}
 }
 
 func TestInvalidNameIsRefused(t *testing.T) {
 	t.Parallel()
-	_, err := names.Native(names.NamingOptions{Prefix: names.DefaultPrefix}, "")
+	_, err := proto.NativeNames(proto.NamingOptions{Prefix: proto.DefaultPrefix}, "")
 	require.Error(t, err)
-	_, err = names.Native(names.NamingOptions{Prefix: names.DefaultPrefix}, strings.Repeat("x", names.MaxBytes))
+	_, err = proto.NativeNames(proto.NamingOptions{Prefix: proto.DefaultPrefix}, strings.Repeat("x", proto.MaxBytes))
 	require.NoError(t, err)
-	_, err = names.Native(names.NamingOptions{Prefix: names.DefaultPrefix}, strings.Repeat("x", names.MaxBytes+1))
+	_, err = proto.NativeNames(proto.NamingOptions{Prefix: proto.DefaultPrefix}, strings.Repeat("x", proto.MaxBytes+1))
 	require.Error(t, err)
 	require.ErrorContains(t, err, "513")
 	require.NotContains(t, err.Error(), "xxx", "a name that is too long is not repeated")
@@ -115,17 +116,17 @@ func TestInvalidNameIsRefused(t *testing.T) {
 
 func TestPrefixWithABraceIsRefused(t *testing.T) {
 	t.Parallel()
-	for _, good := range []string{"", names.DefaultPrefix, "a:b:", strings.Repeat("x", 64)} {
-		require.NoError(t, names.CheckPrefix(good), "%q", good)
+	for _, good := range []string{"", proto.DefaultPrefix, "a:b:", strings.Repeat("x", 64)} {
+		require.NoError(t, proto.CheckPrefix(good), "%q", good)
 	}
 	for _, bad := range []string{"{", "}", "a{b}", strings.Repeat("x", 65)} {
-		require.Error(t, names.CheckPrefix(bad), "%q", bad)
+		require.Error(t, proto.CheckPrefix(bad), "%q", bad)
 	}
 }
 
 func TestLongestKeyIsBelowTwoKibibytes(t *testing.T) {
 	t.Parallel()
-	set, err := names.Native(names.NamingOptions{Prefix: strings.Repeat("p", 64)}, strings.Repeat("{", names.MaxBytes))
+	set, err := proto.NativeNames(proto.NamingOptions{Prefix: strings.Repeat("p", 64)}, strings.Repeat("{", proto.MaxBytes))
 	require.NoError(t, err)
 	require.Less(t, len(set.Unlocked()), 2048)
 }
@@ -147,8 +148,8 @@ func FuzzNamesNeverMeet(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
-		set, err := names.Native(names.NamingOptions{Prefix: "sb:"}, name)
-		if name == "" || len(name) > names.MaxBytes {
+		set, err := proto.NativeNames(proto.NamingOptions{Prefix: "sb:"}, name)
+		if name == "" || len(name) > proto.MaxBytes {
 			require.Error(t, err)
 			return
 		}
@@ -158,12 +159,12 @@ func FuzzNamesNeverMeet(f *testing.F) {
 		require.Equal(t, encoded, tag(t, set.Unlocked()), "one slot")
 		require.Equal(t, encoded, tag(t, set.Latch()), "one slot")
 		require.Equal(t, encoded, tag(t, set.Ended()), "one slot")
-		decoded, is := names.Decode(encoded)
+		decoded, is := proto.Decode(encoded)
 		require.True(t, is)
 		require.Equal(t, name, decoded)
-		parsed, same, ok := names.Parse("sb:", set.Latch())
+		parsed, same, ok := proto.Parse("sb:", set.Latch())
 		require.True(t, ok && same == set && parsed == encoded)
-		require.Equal(t, names.Encode(name), encoded)
+		require.Equal(t, proto.Encode(name), encoded)
 		for i := range len(encoded) {
 			require.True(t, encoded[i] >= 0x20 && encoded[i] != 0x7f, "%q has a control character", encoded)
 		}
@@ -172,20 +173,20 @@ func FuzzNamesNeverMeet(f *testing.F) {
 
 func TestWhatEncodeNeverWritesIsNotDecoded(t *testing.T) {
 	t.Parallel()
-	for _, tag := range []string{"", "%", "%4", "%zz", "%41", "%7b", "a%", "{", "\xff", "%C3%BC", names.Hash("a"), strings.Repeat("x", names.MaxBytes+1)} {
-		_, is := names.Decode(tag)
+	for _, tag := range []string{"", "%", "%4", "%zz", "%41", "%7b", "a%", "{", "\xff", "%C3%BC", proto.Hash("a"), strings.Repeat("x", proto.MaxBytes+1)} {
+		_, is := proto.Decode(tag)
 		require.False(t, is, "%q", tag)
 	}
-	require.True(t, names.IsHash(names.Hash("a")))
-	for _, tag := range []string{"", "a", "%sha256-", names.Hash("a") + "0", strings.ToUpper(names.Hash("a"))} {
-		require.False(t, names.IsHash(tag), "%q", tag)
+	require.True(t, proto.IsHash(proto.Hash("a")))
+	for _, tag := range []string{"", "a", "%sha256-", proto.Hash("a") + "0", strings.ToUpper(proto.Hash("a"))} {
+		require.False(t, proto.IsHash(tag), "%q", tag)
 	}
 }
 
 func TestAKeyOfNoNameIsNotParsed(t *testing.T) {
 	t.Parallel()
 	for _, key := range []string{"", "sb:", "sb:epoch", "sb:{", "sb:{}:lock", "sb:{a:lock", "xsb:{a}:lock", "sb:{a}{b}:lock", "sb:{{a}}:lock"} {
-		_, _, ok := names.Parse("sb:", key)
+		_, _, ok := proto.Parse("sb:", key)
 		require.False(t, ok, "%q", key)
 	}
 }
@@ -197,7 +198,7 @@ func FuzzTwoNamesHaveTwoKeys(f *testing.F) {
 	f.Add("\xff", "\uFFFD")
 	f.Add("a}:lock", "a")
 	f.Fuzz(func(t *testing.T, a, b string) {
-		require.Equal(t, a == b, names.Encode(a) == names.Encode(b))
+		require.Equal(t, a == b, proto.Encode(a) == proto.Encode(b))
 	})
 }
 
@@ -208,17 +209,17 @@ func TestPermitKeysAreNotSharedWithLocks(t *testing.T) {
 	for _, name := range []string{
 		"a", "a:permits", "a:permits:queue", "a}:permits", "{a}", "a{", "a:lock", "a:queue", ":permits", "permits:heartbeats",
 	} {
-		set, err := names.Native(names.NamingOptions{Prefix: names.DefaultPrefix}, name)
+		set, err := proto.NativeNames(proto.NamingOptions{Prefix: proto.DefaultPrefix}, name)
 		require.NoError(t, err)
 		for _, key := range []string{
 			set.Holder, set.Unlocked(), set.QueueKey(), set.HeartbeatsKey(), set.Writers(), set.Readers(), set.RWHeartbeats(), set.Grants(), set.Permits(), set.PermitsQueue(), set.PermitsHeartbeats(),
 		} {
 			require.Empty(t, seen[key], "%s is also a key of %s", key, name)
 			seen[key] = name
-			require.Contains(t, key, "{"+names.Encode(name)+"}:")
+			require.Contains(t, key, "{"+proto.Encode(name)+"}:")
 		}
 	}
-	set, err := names.Native(names.NamingOptions{Prefix: names.DefaultPrefix}, "a")
+	set, err := proto.NativeNames(proto.NamingOptions{Prefix: proto.DefaultPrefix}, "a")
 	require.NoError(t, err)
 	require.Equal(t, "sb:{a}:permits", set.Permits())
 	require.Equal(t, "sb:{a}:permits:queue", set.PermitsQueue())
@@ -235,9 +236,9 @@ func TestSlotIsThatOfTheServerAndTheClient(t *testing.T) {
 		keys = append(keys, fmt.Sprintf("sb:{order/%d}:lock", i))
 	}
 	for _, key := range keys {
-		require.EqualValues(t, server.MustDo(t, "CLUSTER", "KEYSLOT", key), names.Slot(key), "%q", key)
+		require.EqualValues(t, server.MustDo(t, "CLUSTER", "KEYSLOT", key), wire.Slot(key), "%q", key)
 		command := client.B().Get().Key(key).Build()
-		require.Equal(t, command.Slot()%names.Slots, names.Slot(key), "%q", key)
+		require.Equal(t, command.Slot()%wire.Slots, wire.Slot(key), "%q", key)
 	}
 }
 
@@ -245,19 +246,19 @@ func TestSlotIsThatOfTheServerAndTheClient(t *testing.T) {
 // hashed to, and there are more than the Cache has slots.
 func TestCachedKeysAreThoseOfTheName(t *testing.T) {
 	t.Parallel()
-	all := []string{"a", "{a}", "%7Ba%7D", "a}:lock", "%", "%25", "%2525", "", names.Hash("a"), "größer", "\xff", strings.Repeat("x", names.MaxBytes+1)}
+	all := []string{"a", "{a}", "%7Ba%7D", "a}:lock", "%", "%25", "%2525", "", proto.Hash("a"), "größer", "\xff", strings.Repeat("x", proto.MaxBytes+1)}
 	for i := range 2000 {
 		all = append(all, strconv.Itoa(i))
 	}
-	options := []names.NamingOptions{{Prefix: "sb:"}, {Prefix: ""}, {Prefix: "sb:", Hashed: true}}
-	c := names.NewCache()
+	options := []proto.NamingOptions{{Prefix: "sb:"}, {Prefix: ""}, {Prefix: "sb:", Hashed: true}}
+	c := proto.NewCache()
 	var running sync.WaitGroup
 	for range 4 {
 		running.Go(func() {
 			for _, name := range all {
 				for range 2 {
 					for _, in := range options {
-						want, wantErr := names.Native(in, name)
+						want, wantErr := proto.NativeNames(in, name)
 						set, err := c.Native(in, name)
 						if set != want || (err == nil) != (wantErr == nil) {
 							t.Errorf("%q: %v, %v", name, set, err)
@@ -272,6 +273,6 @@ func TestCachedKeysAreThoseOfTheName(t *testing.T) {
 
 // P7: the keys of a name that was asked before take no memory.
 func TestCachedKeys_NoAllocation(t *testing.T) {
-	c, in := names.NewCache(), names.NamingOptions{Prefix: names.DefaultPrefix}
+	c, in := proto.NewCache(), proto.NamingOptions{Prefix: proto.DefaultPrefix}
 	require.Zero(t, testing.AllocsPerRun(100, func() { _, _ = c.Native(in, "order/42") }))
 }

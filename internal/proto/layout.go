@@ -1,23 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package layout describes how locks are stored on the server: their keys and channels, the format of a hold,
-// and the scripts. Primitives get all of it from here, so that the same code speaks several layouts. Each kind of lock
-// has a value, Kind, with what others must know of it.
-//
-// # Guarantees
-//
-//  1. A script of one field has the same arguments and replies in every layout, except for those that acquire and release: they
-//     belong to the way of waiting, a queue or tries. A layout without floors ignores the argument keep_ms.
-//  2. A hold of a layout is never used twice, and names its session.
-//
-// # Not guaranteed
-//
-// A layout need not have every primitive: the scripts of a missing one are nil, and its New refuses the
-// layout.
-package layout
+package proto
 
 import (
-	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -35,7 +20,7 @@ type Layout struct {
 	// Name is what errors call it.
 	Name string
 	// Names makes keys and channels.
-	Names func(in names.NamingOptions, name string) (names.Set, error)
+	Names func(in NamingOptions, name string) (Set, error)
 	// Hold makes a fresh hold of a session; serial is its number.
 	Hold func(session string, serial uint64) string
 	// Session returns the session of a hold, as far as the hold names it.

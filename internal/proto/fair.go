@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package layout
+package proto
 
 // Fair is a kind. Its holds are in the holder key.
 //

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package layout
+package proto
 
 import (
 	"fmt"
 	"strconv"
 
-	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -17,7 +16,7 @@ var Countdown = Kind{
 	Name:     "countdown",
 	Options:  OptionKeep,
 	InLayout: func(l *Layout) bool { return l.Latch != nil },
-	Key:      names.Set.Latch,
+	Key:      Set.Latch,
 	Read:     readLatch,
 	IsHeld:   true,
 	Summary:  func(u *Use) string { return fmt.Sprintf("%d of %d missing", u.Left, u.Total) },

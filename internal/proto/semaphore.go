@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package layout
+package proto
 
 import (
-	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -15,7 +14,7 @@ var Semaphore = Kind{
 	Name:     "semaphore",
 	Options:  optionsOfLocks | OptionExactCapacity | OptionPlain,
 	InLayout: func(l *Layout) bool { return l.Semaphore != nil },
-	Key:      names.Set.Permits,
+	Key:      Set.Permits,
 	Read:     readPermits,
 }
 

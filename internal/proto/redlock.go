@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package layout
+package proto
 
 // Redlock is a kind. The part of a server is in its holder key.
 //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package layout
+package proto
 
 // Election is a kind. Its leader holds a fair lock.
 //

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package layout
+package proto
 
 import (
-	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -13,9 +12,9 @@ type Table struct {
 	// RegistryName is the name of the registry that has the locks of this kind and layout in a session.
 	RegistryName string
 	// NamesOf returns what a lock keeps of its names, with the key of the kind's holders. If it is nil, that is n.
-	NamesOf func(n names.Set) names.Set
+	NamesOf func(n Set) Set
 	// Keys makes the keys of a lock, of what NamesOf returned.
-	Keys func(n names.Set) Keys
+	Keys func(n Set) Keys
 	// Renew lengthens the life of holds; see holder/renew.
 	Renew *scripts.Script
 	// RenewalName returns the name under which renewals send a hold that was granted with that stamp. If it is nil, they
@@ -27,7 +26,7 @@ type Table struct {
 }
 
 // Names returns what a lock of the kind keeps of its names.
-func (t *Table) Names(n names.Set) names.Set {
+func (t *Table) Names(n Set) Set {
 	if t.NamesOf == nil {
 		return n
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package names
+package proto
 
 import (
 	"hash/maphash"
@@ -28,17 +28,17 @@ type cacheSlot struct {
 // NewCache returns an empty Cache.
 func NewCache() *Cache { return &Cache{seed: maphash.MakeSeed()} }
 
-// Native is the function Native. The keys of a name that has to be encoded, or hashed, are made each time: the encoded name may be
+// Native is the function NativeNames. The keys of a name that has to be encoded, or hashed, are made each time: the encoded name may be
 // another name.
 func (c *Cache) Native(in NamingOptions, name string) (Set, error) {
 	if in.Hashed || strings.ContainsFunc(name, escaped) {
-		return Native(in, name)
+		return NativeNames(in, name)
 	}
 	slot := &c.slots[maphash.String(c.seed, name)%cacheSize]
 	if set := slot.get(); set.isOf(in.Prefix, name) {
 		return set, nil
 	}
-	set, err := Native(in, name)
+	set, err := NativeNames(in, name)
 	if err == nil {
 		slot.put(set)
 	}

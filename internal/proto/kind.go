@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package layout
+package proto
 
 import (
 	"slices"
 	"time"
-
-	"github.com/signalbox-go/signalbox/internal/names"
 )
 
 // Kind is all that others must know of a kind of lock. Each kind has a value, in a file of its own, and it is a row of All. It is never
@@ -27,7 +25,7 @@ type Kind struct {
 
 	// Key returns the key, in the library's own layout, by which a list finds the kind, and Read queries what the key says. Both are
 	// nil for a kind whose holds are in the holder key: Reentrant reads that key for all of them.
-	Key  func(n names.Set) string
+	Key  func(n Set) string
 	Read func(i *Inspection)
 	// IsHeld says that a use counts as held though it has no holders.
 	IsHeld bool

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package layout
+package proto
 
 import (
-	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -13,7 +12,7 @@ type LatchTable struct {
 	// RegistryName is the name of the registry that has the latches of this layout in a session.
 	RegistryName string
 	// Key returns the key of a latch, and EndedChannel the channel on which the end of a round is published.
-	Key, EndedChannel func(n names.Set) string
+	Key, EndedChannel func(n Set) string
 
 	Start, Count, Poll, Reset *scripts.Script
 	// StartArgs returns the arguments of Start behind the not-after. first is the last one of countdown/start; verb is the
@@ -48,8 +47,8 @@ type Evidence interface {
 //nolint:gochecknoglobals // a constant table
 var nativeLatch = LatchTable{
 	RegistryName: "countdown",
-	Key:          names.Set.Latch,
-	EndedChannel: names.Set.Ended,
+	Key:          Set.Latch,
+	EndedChannel: Set.Ended,
 	Start:        scripts.CountdownStart,
 	Count:        scripts.CountdownCount,
 	Poll:         scripts.CountdownRead,

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package layout
+package proto
 
 import (
 	"strconv"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -33,7 +32,7 @@ const (
 type Inspection struct {
 	Key string
 	// Names are the keys of the name; not set in a layout of others.
-	Names names.Set
+	Names Set
 	// WaiterLimit is how many waiters are to be read at most.
 	WaiterLimit int
 

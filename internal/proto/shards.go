@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package layout
+package proto
 
 import (
 	"fmt"
 	"strconv"
 	"time"
 
-	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -20,7 +19,7 @@ var Shards = Kind{
 	Options: OptionRenewedLease | OptionShardWeight | OptionShardLimit | OptionShardValue | OptionRebalanceDelay | OptionMoves |
 		OptionDrainLimit | OptionRetry,
 	Lease: DefaultTerm,
-	Key:   names.Set.Shards,
+	Key:   Set.Shards,
 	Read:  readGroup,
 	Summary: func(u *Use) string {
 		return fmt.Sprintf("%s, %d of %s unowned", counted(u.HolderCount, "member"), u.Unowned, counted(u.Shards, "shard"))
@@ -36,7 +35,7 @@ func counted(n int, noun string) string {
 }
 
 // ListMembersCall is the call that describes a group of shards and its first members.
-func ListMembersCall(n names.Set, most int) wire.Call {
+func ListMembersCall(n Set, most int) wire.Call {
 	return wire.Call{Script: scripts.ShardsList, Keys: n.ShardKeys(), Args: []string{strconv.Itoa(most)}}
 }
 

@@ -1,16 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package names is the one place that turns names into keys and channels.
-//
-// # Guarantees
-//
-//  1. Two names never share a key: the encoding is injective. Hashed names share one only if their
-//     digests are equal; a hashed and a plain one never do.
-//  2. All keys and channels of a name are in one slot of a cluster: the encoded name is the hash
-//     tag, has no brace and is never empty.
-//
-// Both hold for the library's own naming. A layout of others has its own.
-package names
+package proto
 
 import (
 	"crypto/sha256"
@@ -20,6 +10,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 const (
@@ -61,7 +53,7 @@ type Set struct {
 }
 
 // NewSet returns the set of a name whose holder key is holder.
-func NewSet(holder, more string) Set { return Set{Holder: holder, More: more, Slot: Slot(holder)} }
+func NewSet(holder, more string) Set { return Set{Holder: holder, More: more, Slot: wire.Slot(holder)} }
 
 // Unlocked is the channel on which a release of a redlock is published.
 func (s Set) Unlocked() string { return s.Holder + unlockedSuffix }
@@ -185,8 +177,8 @@ type NamingOptions struct {
 	Clustered bool
 }
 
-// Native returns the keys and channels of name in the library's own naming, or why it is not a name.
-func Native(in NamingOptions, name string) (Set, error) {
+// NativeNames returns the keys and channels of name in the library's own naming, or why it is not a name.
+func NativeNames(in NamingOptions, name string) (Set, error) {
 	if err := Check(name); err != nil {
 		return Set{}, err
 	}

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package layout
+package proto
 
 import (
-	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -15,7 +14,7 @@ var Reentrant = Kind{
 	Name:     "reentrant",
 	Options:  optionsOfLocks | OptionKeepWarm,
 	InLayout: func(l *Layout) bool { return l.Lock != nil },
-	Key:      func(n names.Set) string { return n.Holder },
+	Key:      func(n Set) string { return n.Holder },
 	Read:     readHolderKey,
 }
 
@@ -60,7 +59,7 @@ func readHolder(i *Inspection, reply wire.Reply, queued bool) { //nolint:revive 
 	}
 }
 
-func lockQueue(n names.Set) ticketQueue {
+func lockQueue(n Set) ticketQueue {
 	return ticketQueue{kind: ExclusiveUse, key: n.QueueKey(), heartbeats: n.HeartbeatsKey(), ticketLength: lockTicket}
 }
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package layout
+package proto
 
 import (
 	"strconv"
 
-	"github.com/signalbox-go/signalbox/internal/names"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -20,7 +19,7 @@ const (
 var nativeSemaphore = SemaphoreTable{
 	Table: Table{
 		RegistryName: "semaphore",
-		NamesOf:      names.Set.ForSemaphore,
+		NamesOf:      Set.ForSemaphore,
 		Keys:         nativeKeys,
 		Renew:        scripts.HoldsRenew,
 		Queue: &QueueScripts{
