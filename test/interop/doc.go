@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package interop lets Go and Java processes share locks on one server: Redisson as it is published, on the one side
-// (interop/java, driven by lines), and locks in the layout redisson.Layout on the other.
+// (test/interop/java, driven by lines), and locks in the layout redisson.Layout on the other.
 //
 // # Guarantees
 //
@@ -12,7 +12,7 @@
 // starting Java takes seconds. A client that dies is cut off at a proxy; two tests kill and stop a process
 // of their own.
 //
-// A client in Python of the default lock (interop/python) needs no more than scripts/README.md
+// A client in Python of the default lock (test/interop/python) needs no more than scripts/README.md
 // and the headers of its scripts. Its processes share locks with processes in Go.
 //
 // The tests need what make interop builds and installs, and are skipped without it, unless

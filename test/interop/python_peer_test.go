@@ -55,7 +55,7 @@ func python(tb testing.TB) string {
 // pythonFolder returns the folder of the Python client.
 func pythonFolder(tb testing.TB) string {
 	tb.Helper()
-	folder, err := filepath.Abs(filepath.Join("..", "..", "interop", "python"))
+	folder, err := filepath.Abs("python")
 	require.NoError(tb, err)
 	return folder
 }

@@ -11,7 +11,7 @@ from unittest import mock
 
 import signalbox
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 VECTORS = json.loads((ROOT / "scripts/testdata/vectors.json").read_text("utf-8"))
 
 
