@@ -12,7 +12,7 @@ BIN := .bin
 MODULES := . $(filter-out tools,$(patsubst %/go.mod,%,$(wildcard */go.mod */*/go.mod)))
 
 # Those of them that are not in go.work: tools, and modules whose rivals need a newer Go than the library.
-ALONE := tools/% test/migration bench/etcd
+ALONE := tools/% test/migration bench/etcd examples/adapters examples/river
 
 # What a caller may set: make fuzz FUZZTIME=5m, make bench BENCH=Lock COUNT=10, make soak SOAK=1h, make test-full WORLDS=router.
 FUZZTIME ?= 30s
