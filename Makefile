@@ -42,10 +42,11 @@ RACE = $(shell .ci/race-flag)
 # debuggers (-w) a test program is linked in two thirds of the time, and there are 75. Stack traces do not need it.
 gotest := go test -vet=off -ldflags=-w
 
-# $(call in,modules,command): the command in each of the modules. It fails at the end if it failed in one, and names those.
+# $(call in,modules,command): the command in each of the modules, in the workspace if go.work has the module: what is built for a
+# release requires a version that is not there before its tag. It fails at the end if it failed in one, and names those.
 # $(call each,command): in all modules. $(call alone,command): in those that are not in go.work.
-in = (red=; for module in $(1); do echo "--- $$module: $(strip $(2))"; (cd "$$module" && GOWORK=off $(strip $(2))) || red+=" $$module"; done; \
-	[ -z "$$red" ] || { echo "failed:$$red" >&2; exit 1; })
+in = (red=; for module in $(1); do echo "--- $$module: $(strip $(2))"; work=off; if grep -qx "	\(\./\)\?$$module" go.work; then work=; fi; \
+	(cd "$$module" && GOWORK=$$work $(strip $(2))) || red+=" $$module"; done; [ -z "$$red" ] || { echo "failed:$$red" >&2; exit 1; })
 each = @$(call in,$(MODULES),$(1))
 alone = $(call in,$(filter $(ALONE),$(MODULES)),$(1))
 
@@ -184,17 +185,16 @@ model: ## the models of docs/engine.md and shards, by spin; MODELFLAGS=-short le
 
 .PHONY: tidy
 tidy: ## go mod tidy in every module, and the formatting of every file
-	$(call each,go mod tidy)
-	cd tools && GOWORK=off go mod tidy
+	$(call in,$(MODULES) tools,$(abspath .ci/tidy))
 	$(MAKE) $(BIN)/golangci-lint
 	$(BIN)/golangci-lint fmt
 
 .PHONY: tidy-check
 tidy-check: ## fail where go mod tidy would change a file
-	@$(call in,$(MODULES) tools,go mod tidy -diff)
+	@$(call in,$(MODULES) tools,$(abspath .ci/tidy) -diff)
 
 .PHONY: release-check
-release-check: ## install the modules as a release would have them
+release-check: redis ## install the modules as a release would have them, and run them beside the checkout
 	.ci/release-check
 
 .PHONY: check

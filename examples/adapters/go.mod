@@ -5,8 +5,8 @@ go 1.26.0
 require (
 	github.com/caddyserver/certmagic v0.25.6
 	github.com/pressly/goose/v3 v3.30.0
-	github.com/signalbox-go/signalbox v0.0.0
-	github.com/signalbox-go/signalbox/signalboxtest v0.0.0-00010101000000-000000000000
+	github.com/signalbox-go/signalbox v0.1.0
+	github.com/signalbox-go/signalbox/signalboxtest v0.1.0
 	github.com/stretchr/testify v1.12.1
 	github.com/tus/tusd/v2 v2.9.1
 	k8s.io/apimachinery v0.37.2

@@ -5,8 +5,8 @@ go 1.25.0
 require (
 	github.com/hibiken/asynq v0.26.0
 	github.com/redis/go-redis/v9 v9.22.0
-	github.com/signalbox-go/signalbox v0.0.0
-	github.com/signalbox-go/signalbox/examples v0.0.0
+	github.com/signalbox-go/signalbox v0.1.0
+	github.com/signalbox-go/signalbox/examples v0.1.0
 	github.com/stretchr/testify v1.12.1
 )
 
@@ -16,7 +16,7 @@ require (
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/redis/rueidis v1.0.79 // indirect
 	github.com/robfig/cron/v3 v3.0.1 // indirect
-	github.com/signalbox-go/signalbox/signalboxtest v0.0.0 // indirect
+	github.com/signalbox-go/signalbox/signalboxtest v0.1.0 // indirect
 	github.com/spf13/cast v1.10.0 // indirect
 	github.com/yuin/gopher-lua v1.1.1 // indirect
 	go.uber.org/atomic v1.11.0 // indirect

@@ -7,8 +7,8 @@ require (
 	github.com/riverqueue/river v0.51.2
 	github.com/riverqueue/river/riverdriver/riverpgxv5 v0.51.2
 	github.com/riverqueue/river/rivertype v0.51.2
-	github.com/signalbox-go/signalbox v0.0.0
-	github.com/signalbox-go/signalbox/examples v0.0.0
+	github.com/signalbox-go/signalbox v0.1.0
+	github.com/signalbox-go/signalbox/examples v0.1.0
 	github.com/stretchr/testify v1.12.1
 )
 
@@ -20,7 +20,7 @@ require (
 	github.com/redis/rueidis v1.0.79 // indirect
 	github.com/riverqueue/river/riverdriver v0.51.2 // indirect
 	github.com/riverqueue/river/rivershared v0.51.2 // indirect
-	github.com/signalbox-go/signalbox/signalboxtest v0.0.0 // indirect
+	github.com/signalbox-go/signalbox/signalboxtest v0.1.0 // indirect
 	github.com/tidwall/gjson v1.20.0 // indirect
 	github.com/tidwall/match v1.2.0 // indirect
 	github.com/tidwall/pretty v1.2.1 // indirect
