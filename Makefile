@@ -148,6 +148,11 @@ lint: $(BIN)/golangci-lint $(BIN)/actionlint ## golangci-lint as .golangci.yml h
 	@status=0; GOWORK= $(BIN)/golangci-lint run --allow-serial-runners $(patsubst %,./%/...,$(filter-out $(ALONE),$(MODULES))) || status=1; \
 		$(call alone,$(abspath $(BIN))/golangci-lint run --allow-serial-runners ./...) || status=1; exit $$status
 
+# Without a line of help: goreleaser takes minutes to build. SBOMs, signatures and images need programs that the release has.
+.PHONY: package
+package: $(BIN)/goreleaser
+	$(BIN)/goreleaser release --snapshot --clean --skip=sbom,sign,docker
+
 # Without a line of help: its list of vulnerabilities is on a server that not each machine reaches.
 .PHONY: vulnerabilities
 vulnerabilities: $(BIN)/govulncheck
@@ -211,6 +216,10 @@ $(BIN)/golangci-lint $(BIN)/benchstat $(BIN)/govulncheck: tools/go.mod tools/go.
 # It needs an older yaml than golangci-lint, so it is no tool of tools/go.mod.
 $(BIN)/actionlint: Makefile
 	GOWORK=off GOBIN=$(abspath $(BIN)) go install github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+
+# As actionlint.
+$(BIN)/goreleaser: Makefile
+	GOWORK=off GOBIN=$(abspath $(BIN)) go install github.com/goreleaser/goreleaser/v2@v2.15.1
 
 # A server for the tests. They start their own, on ports that are free.
 .PHONY: redis

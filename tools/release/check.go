@@ -16,16 +16,8 @@ import (
 // check installs every module as it would be tagged. The module cache is a new one, so nothing of ours comes from elsewhere;
 // modules of others come out of the machine's own cache, if they are in it. Its path is a new one too: the go command keeps an
 // index of a module's packages by the path, and does not read the files again. Everything is removed at the end.
-func check(root string) (err error) {
+func check(root string, modules []module, version string) (err error) {
 	root, err = filepath.Abs(root)
-	if err != nil {
-		return err
-	}
-	all, err := findModules(root)
-	if err != nil {
-		return err
-	}
-	modules, version, err := releasedVersion(all)
 	if err != nil {
 		return err
 	}

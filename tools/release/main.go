@@ -2,9 +2,10 @@
 
 // Command release checks that the modules of this repository can be tagged as they are:
 //
-//	release [-dir folder]
+//	release [-dir folder] check   install and build all of it, as after the tags
+//	release [-dir folder] tags    print the tags, one for each module, of the version that they require
 //
-// It does what the go command cannot do before there are tags: it makes a module proxy of the last commit, as the tags would
+// The check does what the go command cannot do before there are tags: it makes a module proxy of the last commit, as the tags would
 // make one, and installs and builds every module from there, with an empty module cache. Changes that git knows and that are
 // not committed yet are part of it. Then it runs processes of the tagged library and command beside those of the checkout
 // (test/upgrade).
@@ -17,16 +18,40 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"path"
+	"path/filepath"
 )
 
 func main() {
-	dir := flag.String("dir", ".", "the root of the repository")
+	dir := flag.String("dir", filepath.Join("..", ".."), "the root of the repository")
 	flag.Parse()
-	if err := check(*dir); err != nil {
+	if err := run(*dir, flag.Arg(0)); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
 	}
+}
+
+func run(dir, what string) error {
+	all, err := findModules(dir)
+	if err != nil {
+		return err
+	}
+	modules, version, err := releasedVersion(all)
+	if err != nil {
+		return err
+	}
+	switch what {
+	case "check":
+		return check(dir, modules, version)
+	case "tags":
+		for _, m := range modules {
+			fmt.Println(path.Join(m.dir, version))
+		}
+		return nil
+	}
+	return errors.New("usage: release [-dir folder] check | release [-dir folder] tags")
 }
