@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -38,6 +39,27 @@ func TestModulesRequireOneVersionOfEachOther(t *testing.T) {
 			}
 			require.Equal(t, first[key], r.Mod.Version, "%s requires another version of %s", m.file.Syntax.Name, r.Mod.Path)
 		}
+	}
+}
+
+// The reference of each package that users import has an example, whose output is compared.
+func TestEveryPackageHasAnExample(t *testing.T) {
+	t.Parallel()
+	modules, err := findModules("../..")
+	require.NoError(t, err)
+	released, _, err := releasedVersion(modules)
+	require.NoError(t, err)
+	libraries, _, err := packages("../..", released)
+	require.NoError(t, err)
+	require.Greater(t, len(libraries), 15)
+	for _, library := range libraries {
+		tests, err := filepath.Glob(filepath.Join("../..", strings.TrimPrefix(library, released[0].file.Module.Mod.Path), "*_test.go"))
+		require.NoError(t, err)
+		require.True(t, slices.ContainsFunc(tests, func(test string) bool {
+			text, err := os.ReadFile(test)
+			require.NoError(t, err)
+			return strings.Contains(string(text), "\nfunc Example") && strings.Contains(string(text), "\t// Output:")
+		}), "%s has no example with output", library)
 	}
 }
 
