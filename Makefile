@@ -12,7 +12,7 @@ BIN := .bin
 MODULES := . $(filter-out tools,$(patsubst %/go.mod,%,$(wildcard */go.mod */*/go.mod)))
 
 # Those of them that are not in go.work: tools, and modules whose rivals need a newer Go than the library.
-ALONE := tools/% test/migration bench/etcd
+ALONE := tools/% test/migration bench/etcd examples/adapters examples/river
 
 # What a caller may set: make fuzz FUZZTIME=5m, make bench BENCH=Lock COUNT=10, make soak SOAK=1h, make test-full WORLDS=router.
 FUZZTIME ?= 30s
@@ -42,10 +42,11 @@ RACE = $(shell .ci/race-flag)
 # debuggers (-w) a test program is linked in two thirds of the time, and there are 75. Stack traces do not need it.
 gotest := go test -vet=off -ldflags=-w
 
-# $(call in,modules,command): the command in each of the modules. It fails at the end if it failed in one, and names those.
+# $(call in,modules,command): the command in each of the modules, in the workspace if go.work has the module: what is built for a
+# release requires a version that is not there before its tag. It fails at the end if it failed in one, and names those.
 # $(call each,command): in all modules. $(call alone,command): in those that are not in go.work.
-in = (red=; for module in $(1); do echo "--- $$module: $(strip $(2))"; (cd "$$module" && GOWORK=off $(strip $(2))) || red+=" $$module"; done; \
-	[ -z "$$red" ] || { echo "failed:$$red" >&2; exit 1; })
+in = (red=; for module in $(1); do echo "--- $$module: $(strip $(2))"; work=off; if grep -qx "	\(\./\)\?$$module" go.work; then work=; fi; \
+	(cd "$$module" && GOWORK=$$work $(strip $(2))) || red+=" $$module"; done; [ -z "$$red" ] || { echo "failed:$$red" >&2; exit 1; })
 each = @$(call in,$(MODULES),$(1))
 alone = $(call in,$(filter $(ALONE),$(MODULES)),$(1))
 
@@ -147,6 +148,11 @@ lint: $(BIN)/golangci-lint $(BIN)/actionlint ## golangci-lint as .golangci.yml h
 	@status=0; GOWORK= $(BIN)/golangci-lint run --allow-serial-runners $(patsubst %,./%/...,$(filter-out $(ALONE),$(MODULES))) || status=1; \
 		$(call alone,$(abspath $(BIN))/golangci-lint run --allow-serial-runners ./...) || status=1; exit $$status
 
+# Without a line of help: goreleaser takes minutes to build. SBOMs, signatures and images need programs that the release has.
+.PHONY: package
+package: $(BIN)/goreleaser
+	$(BIN)/goreleaser release --snapshot --clean --skip=sbom,sign,docker
+
 # Without a line of help: its list of vulnerabilities is on a server that not each machine reaches.
 .PHONY: vulnerabilities
 vulnerabilities: $(BIN)/govulncheck
@@ -184,17 +190,16 @@ model: ## the models of docs/engine.md and shards, by spin; MODELFLAGS=-short le
 
 .PHONY: tidy
 tidy: ## go mod tidy in every module, and the formatting of every file
-	$(call each,go mod tidy)
-	cd tools && GOWORK=off go mod tidy
+	$(call in,$(MODULES) tools,$(abspath .ci/tidy))
 	$(MAKE) $(BIN)/golangci-lint
 	$(BIN)/golangci-lint fmt
 
 .PHONY: tidy-check
 tidy-check: ## fail where go mod tidy would change a file
-	@$(call in,$(MODULES) tools,go mod tidy -diff)
+	@$(call in,$(MODULES) tools,$(abspath .ci/tidy) -diff)
 
 .PHONY: release-check
-release-check: ## install the modules as a release would have them
+release-check: redis ## install the modules as a release would have them, and run them beside the checkout
 	.ci/release-check
 
 .PHONY: check
@@ -211,6 +216,10 @@ $(BIN)/golangci-lint $(BIN)/benchstat $(BIN)/govulncheck: tools/go.mod tools/go.
 # It needs an older yaml than golangci-lint, so it is no tool of tools/go.mod.
 $(BIN)/actionlint: Makefile
 	GOWORK=off GOBIN=$(abspath $(BIN)) go install github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+
+# As actionlint.
+$(BIN)/goreleaser: Makefile
+	GOWORK=off GOBIN=$(abspath $(BIN)) go install github.com/goreleaser/goreleaser/v2@v2.15.1
 
 # A server for the tests. They start their own, on ports that are free.
 .PHONY: redis

@@ -3,6 +3,9 @@
 // Package countdown is a count-down latch across processes: waiters block until n different pieces
 // of work were counted down, by any processes.
 //
+// Use it if processes wait for pieces of work that others do. To bound how many run at once use
+// package semaphore.
+//
 // A starter begins a round of n. It hands the round's ID to the workers together with their work:
 //
 //	round, err := countdown.New(session, "import/42").Start(ctx, len(files))

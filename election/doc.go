@@ -3,6 +3,9 @@
 // Package election elects a leader among processes: one leads at a time, for a term, the other
 // candidates wait in a queue, and every process can see the leader.
 //
+// Use it if one process leads for as long as it lives. For work that ends use package reentrant,
+// for many pieces package shards.
+//
 //	e := election.New(session, "scheduler", election.Value("10.0.0.7:8080"))
 //	err := e.Run(ctx, func(ctx context.Context, term election.Term) error {
 //		return schedule(ctx, term.Token()) // stop when ctx ends

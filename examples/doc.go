@@ -20,6 +20,9 @@
 //	partitions  how do consumers divide 64 partitions of a queue?
 //	controller  how do processes divide thousands of names that come and go?
 //	singletons  how do five pods run three jobs, each once?
+//	asynq       how are a tenant's jobs bounded in asynq? A module of its own.
+//	river       how are they in river, on Postgres? A module of its own: GOWORK=off go run .
+//	adapters    which code puts a lock behind an interface of goose, certmagic, client-go or tusd?
 //
 // docs/how-to has a page for most of them.
 package examples

@@ -5,10 +5,10 @@ go 1.25.0
 require (
 	github.com/redis/go-redis/v9 v9.22.0
 	github.com/redis/rueidis v1.0.79
-	github.com/signalbox-go/signalbox v0.0.0
-	github.com/signalbox-go/signalbox/goredis v0.0.0
-	github.com/signalbox-go/signalbox/signalboxtest v0.0.0
-	github.com/signalbox-go/signalbox/valkeygo v0.0.0
+	github.com/signalbox-go/signalbox v0.1.0
+	github.com/signalbox-go/signalbox/goredis v0.1.0
+	github.com/signalbox-go/signalbox/signalboxtest v0.1.0
+	github.com/signalbox-go/signalbox/valkeygo v0.1.0
 	github.com/stretchr/testify v1.12.1
 	github.com/valkey-io/valkey-go v1.0.79
 	golang.org/x/sync v0.21.0

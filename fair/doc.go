@@ -3,6 +3,9 @@
 // Package fair is a lock across processes that is granted in the order in which the server received the
 // calls. Its holder can acquire it again.
 //
+// Use it if the order of calls matters more than speed. Otherwise use package reentrant, which
+// hands over inside a process.
+//
 //	mu := fair.New(session, "order/42")
 //	lease, err := mu.Lock(ctx)
 //	if err != nil {

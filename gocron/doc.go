@@ -3,6 +3,9 @@
 // Package gocron lets the schedulers of several processes share their jobs: each tick of a job runs in
 // one of them. It implements the interfaces Locker and Elector of github.com/go-co-op/gocron/v2.
 //
+// Use it if jobs are in gocron already. Otherwise package once runs a job once, and package
+// election leads.
+//
 //	import sbgocron "github.com/signalbox-go/signalbox/gocron"
 //
 //	locker := sbgocron.NewLocker(session, time.Minute) // jobs are due at full minutes

@@ -5,8 +5,8 @@ go 1.25.0
 require (
 	github.com/go-co-op/gocron/v2 v2.21.2
 	github.com/jonboulle/clockwork v0.5.0
-	github.com/signalbox-go/signalbox v0.0.0
-	github.com/signalbox-go/signalbox/signalboxtest v0.0.0
+	github.com/signalbox-go/signalbox v0.1.0
+	github.com/signalbox-go/signalbox/signalboxtest v0.1.0
 	github.com/stretchr/testify v1.12.1
 )
 

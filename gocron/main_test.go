@@ -8,4 +8,9 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
-func TestMain(m *testing.M) { redistest.VerifyTestMain(m) }
+// serverURL is where the example finds a server.
+var serverURL string
+
+func TestMain(m *testing.M) {
+	redistest.VerifyTestMain(redistest.WithServer(m, func(s *redistest.Server) { serverURL = s.URL() }))
+}

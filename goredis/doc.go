@@ -3,6 +3,8 @@
 // Package goredis opens a session of signalbox for a service that has a go-redis client. It takes the client's settings:
 // addresses, TLS, credentials, database, sentinels, dialer.
 //
+// Use it if the service has such a client. With rueidis, or without any, use signalbox.Dial.
+//
 //	client := redis.NewClient(&redis.Options{Addr: "redis:6379"}) // the service has it
 //	...
 //	session, err := goredis.Dial(ctx, client)

@@ -5,13 +5,38 @@ package goredis_test
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"log"
 	"os"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/signalbox-go/signalbox/goredis"
+	"github.com/signalbox-go/signalbox/reentrant"
 )
+
+// A service that has a client gets locks by one line.
+func ExampleDial() {
+	ctx := context.Background()
+	options, err := redis.ParseURL(serverURL) // "redis://localhost:6379"
+	if err != nil {
+		log.Fatal(err)
+	}
+	client := redis.NewClient(options) // the service has it
+	defer func() { _ = client.Close() }()
+
+	session, err := goredis.Dial(ctx, client)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close(context.Background())
+	lease, err := reentrant.New(session, "order/42").Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(lease.Unlock())
+	// Output: <nil>
+}
 
 // A primary behind sentinels, with TLS and a user for both. The options are those of redis.NewFailoverClient: a client that it made
 // does not show them. TLSConfig is for servers and sentinels, as in go-redis.

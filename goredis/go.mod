@@ -5,7 +5,7 @@ go 1.25.0
 require (
 	github.com/redis/go-redis/v9 v9.22.0 // builds with 9.11.0, which replace can select
 	github.com/redis/rueidis v1.0.79
-	github.com/signalbox-go/signalbox v0.0.0
+	github.com/signalbox-go/signalbox v0.1.0
 	github.com/stretchr/testify v1.12.1
 )
 

@@ -2,6 +2,9 @@
 
 // Package inspect lists which names are in use at a server, by which sessions, and which sessions wait for them.
 //
+// Use it for tools and for people. A program that needs to know whether it holds something asks its
+// lease.
+//
 //	for entry, err := range inspect.Names(ctx, session, "order/") {
 //		if err != nil {
 //			log.Print(err) // the loop continues

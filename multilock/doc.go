@@ -3,6 +3,9 @@
 // Package multilock acquires several locks as one: all of them or none. They may be of different
 // kinds and sessions.
 //
+// Use it if one piece of work needs several names at once. Locks that are acquired one after the
+// other can wait for each other.
+//
 //	both := multilock.New(reentrant.New(session, "account/1"), reentrant.New(session, "account/2"))
 //	lease, err := both.Lock(ctx)
 //	if err != nil {

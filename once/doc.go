@@ -3,6 +3,9 @@
 // Package once runs a function for a key, stores its outcome for a time (Keep), and returns that to
 // every caller in every process.
 //
+// Use it for a result that is made once and read often, or for a job that runs once. For work that
+// repeats use package reentrant.
+//
 //	report := once.New(session, "report/2026-11-22", once.Keep(24*time.Hour))
 //	value, ran, err := report.Do(ctx, func(ctx context.Context, lease signalbox.Lease) ([]byte, error) {
 //		return makeReport(ctx)

@@ -3,6 +3,9 @@
 // Package otel makes an observer of locks for OpenTelemetry: metrics of waits, holds, losses and renewals, and
 // spans for waits and holds.
 //
+// Use it if the service has OpenTelemetry, which also exports to Prometheus. Without it write a
+// signalbox.Observer.
+//
 //	observer, err := sbotel.Observer(meterProvider, nil) // metrics, no spans
 //	...
 //	session, err := signalbox.Dial(ctx, url, signalbox.WithObserver(observer))

@@ -5,7 +5,12 @@ package otel_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// serverURL is where the example finds a server.
+var serverURL string
+
+func TestMain(m *testing.M) {
+	redistest.VerifyTestMain(redistest.WithServer(m, func(s *redistest.Server) { serverURL = s.URL() }))
+}

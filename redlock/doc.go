@@ -3,6 +3,9 @@
 // Package redlock is a lock that a majority of independent servers grants. It works while a
 // minority of them is unreachable, stopped or slow, or has lost its data.
 //
+// Use it if a lock has to outlast the loss of a server. With one server, or one and replicas,
+// package reentrant is faster.
+//
 //	mu := redlock.New(sessions, "order/42") // of three, five, ... servers
 //	lease, err := mu.Lock(ctx)
 //	if err != nil {

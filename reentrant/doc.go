@@ -2,6 +2,9 @@
 
 // Package reentrant is a lock across processes that its holder can acquire again.
 //
+// Use it unless another package fits better. If all that you change is in one SQL database, use the
+// locks of the database.
+//
 //	mu := reentrant.New(session, "order/42")
 //	lease, err := mu.Lock(ctx)
 //	if err != nil {

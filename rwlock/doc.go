@@ -2,6 +2,8 @@
 
 // Package rwlock is a read-write lock across processes: many readers or one writer.
 //
+// Use it if readers are many and read for long. For short reads package reentrant costs less.
+//
 //	mu := rwlock.New(session, "settings")
 //	lease, err := mu.RLock(ctx) // or Lock, to write
 //	if err != nil {

@@ -3,6 +3,9 @@
 // Package scripts holds the Lua that signalbox runs inside the server: one file for every
 // script and version, and the parts that scripts include by name.
 //
+// Use it to write a client in another language, or to see what runs at a server. Programs use the
+// packages of the locks.
+//
 // # Guarantees
 //
 //  1. A released script never changes: its digest stands in testdata/digests.txt, which only

@@ -2,6 +2,8 @@
 
 // Package semaphore is a weighted semaphore across processes.
 //
+// Use it to bound how much runs at once. To bound calls in a second use a rate limiter.
+//
 //	limit := semaphore.New(session, "exports", 10)
 //	lease, err := limit.Acquire(ctx, 2)
 //	if err != nil {

@@ -2,6 +2,8 @@
 
 // Package signalboxtest tests code that uses signalbox: with a server in memory, or without a server.
 //
+// Use it in tests alone. For a program without a server use package memory below it.
+//
 //	func TestShipStopsWhenTheLockIsLost(t *testing.T) {
 //		kit := signalboxtest.New(t)
 //		shop := NewShop(kit.Session())

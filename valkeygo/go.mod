@@ -4,7 +4,7 @@ go 1.25.0
 
 require (
 	github.com/redis/rueidis v1.0.79
-	github.com/signalbox-go/signalbox v0.0.0
+	github.com/signalbox-go/signalbox v0.1.0
 	github.com/stretchr/testify v1.12.1
 	github.com/valkey-io/valkey-go v1.0.79 // builds with 1.0.60, which replace can select
 )

@@ -3,6 +3,8 @@
 // Package valkeygo opens a session of signalbox for a service that has the options of a valkey-go client: addresses, TLS,
 // credentials, database, sentinels, dialer.
 //
+// Use it if the service has such options. With rueidis, or without any client, use signalbox.Dial.
+//
 //	options := valkey.ClientOption{InitAddress: []string{"valkey:6379"}} // the service has them
 //	...
 //	session, err := valkeygo.Dial(ctx, options)

@@ -6,7 +6,7 @@ replace github.com/signalbox-go/signalbox => ../../
 
 require (
 	github.com/redis/rueidis v1.0.79
-	github.com/signalbox-go/signalbox v0.0.0-00010101000000-000000000000
+	github.com/signalbox-go/signalbox v0.1.0
 	github.com/stretchr/testify v1.12.1
 	go.etcd.io/etcd/client/v3 v3.6.16
 	go.uber.org/zap v1.27.0

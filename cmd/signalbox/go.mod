@@ -8,7 +8,7 @@ require (
 	github.com/creack/pty v1.1.24
 	github.com/prometheus/client_golang v1.23.2
 	github.com/redis/rueidis v1.0.79
-	github.com/signalbox-go/signalbox v0.0.0
+	github.com/signalbox-go/signalbox v0.1.0
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.10
 	github.com/stretchr/testify v1.12.1
@@ -45,5 +45,3 @@ require (
 	golang.org/x/sync v0.22.0 // indirect
 	google.golang.org/protobuf v1.36.8 // indirect
 )
-
-replace github.com/signalbox-go/signalbox => ../../

@@ -4,15 +4,19 @@ package main
 
 import (
 	"fmt"
+	"runtime"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
 )
 
+// tag and commit are set by the build of a release. Other builds know them from the module or the repository, or not at all.
+var tag, commit string
+
 func newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Print the version",
+		Short: "Print the version, the commit and Go",
 		Args:  arguments(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), version())
@@ -21,19 +25,34 @@ func newVersion() *cobra.Command {
 	}
 }
 
-// version returns what the build knows of the version, of the commit if it is no released one, and of Go.
+// version returns what the build knows of the version and of the commit, and which Go it was. A program that "go install" built
+// from a tag knows no commit: the tag says it.
 func version() string {
 	info, known := debug.ReadBuildInfo()
 	if !known {
-		return "signalbox of an unknown version"
+		info = new(debug.BuildInfo)
 	}
-	settings := make(map[string]string)
+	return versionOf(info, tag, commit)
+}
+
+func versionOf(info *debug.BuildInfo, tag, commit string) string {
+	if tag == "" {
+		tag = info.Main.Version
+	}
+	if tag == "" {
+		tag = "(devel)"
+	}
+	changed := ""
 	for _, s := range info.Settings {
-		settings[s.Key] = s.Value
+		switch {
+		case s.Key == "vcs.revision" && commit == "":
+			commit = s.Value
+		case s.Key == "vcs.modified" && s.Value == "true":
+			changed = ", changed"
+		}
 	}
-	text := "signalbox " + info.Main.Version
-	if commit := settings["vcs.revision"]; commit != "" && info.Main.Version == "(devel)" {
-		text += " " + commit
+	if commit == "" {
+		commit = "unknown"
 	}
-	return fmt.Sprintf("%s %s %s/%s", text, info.GoVersion, settings["GOOS"], settings["GOARCH"])
+	return fmt.Sprintf("signalbox %s (commit %s%s, %s, %s/%s)", tag, commit, changed, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

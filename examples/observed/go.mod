@@ -6,9 +6,9 @@ require (
 	github.com/alicebob/miniredis/v2 v2.40.0
 	github.com/prometheus/client_golang v1.23.2
 	github.com/redis/rueidis v1.0.79
-	github.com/signalbox-go/signalbox v0.0.0
-	github.com/signalbox-go/signalbox/otel v0.0.0
-	github.com/signalbox-go/signalbox/signalboxtest v0.0.0
+	github.com/signalbox-go/signalbox v0.1.0
+	github.com/signalbox-go/signalbox/otel v0.1.0
+	github.com/signalbox-go/signalbox/signalboxtest v0.1.0
 	github.com/stretchr/testify v1.12.1
 	go.opentelemetry.io/otel/exporters/prometheus v0.66.0
 	go.opentelemetry.io/otel/sdk/metric v1.44.0
@@ -26,7 +26,7 @@ require (
 	github.com/prometheus/common v0.67.5 // indirect
 	github.com/prometheus/otlptranslator v1.0.0 // indirect
 	github.com/prometheus/procfs v0.20.1 // indirect
-	github.com/signalbox-go/signalbox/examples v0.0.0
+	github.com/signalbox-go/signalbox/examples v0.1.0
 	github.com/yuin/gopher-lua v1.1.1 // indirect
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
 	go.opentelemetry.io/otel v1.44.0 // indirect

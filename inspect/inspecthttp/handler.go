@@ -3,6 +3,9 @@
 // Package inspecthttp is an http.Handler that shows the lists of package inspect, as pages and as JSON: the holders and waiters of each
 // name, and which sessions may wait for each other.
 //
+// Use it to show them under a service's own login. Where that is not needed, signalbox serve does
+// it without code.
+//
 //	pages := inspecthttp.New(session, inspecthttp.Options{})
 //	mux.Handle("/locks/", requireOperator(http.StripPrefix("/locks", pages)))
 //

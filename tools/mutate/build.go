@@ -347,7 +347,7 @@ func (o *overlay) build(dir string) (string, error) {
 		}
 		binary := filepath.Join(o.dir, "bin", strings.ReplaceAll(dir, "/", "-")+".test") // the root is "."
 		cmd := exec.Command("go", "test", "-c", "-vet=off", "-ldflags=-w", "-overlay="+o.config(), "-o="+binary, "./"+inModule)
-		cmd.Dir, cmd.Env = filepath.Join(o.root, module), append(os.Environ(), "GOWORK=off")
+		cmd.Dir, cmd.Env = filepath.Join(o.root, module), append(os.Environ(), "GOWORK=")
 		out, err := cmd.CombinedOutput()
 		if err == nil {
 			return binary, nil

@@ -3,53 +3,45 @@
 package main
 
 import (
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 )
 
-// versionOf returns the version that is checked. It is in no proxy, and differs for other files: the go
-// command keeps an index of each version's packages beside its build cache, and never reads the files
-// again.
-func versionOf(modules []releasedModule) (string, error) {
-	hash := sha256.New()
-	for _, m := range modules {
-		for _, name := range m.files {
-			text, err := os.ReadFile(m.file(name))
-			if err != nil {
-				return "", err
-			}
-			_, _ = fmt.Fprintf(hash, "%s/%s %d\n%s", m.dir, name, len(text), text)
+// check installs every module as it would be tagged. The module cache is a new one, so nothing of ours comes from elsewhere;
+// modules of others come out of the machine's own cache, if they are in it. Its path is a new one too: the go command keeps an
+// index of a module's packages by the path, and does not read the files again. Everything is removed at the end.
+func check(root string, modules []module, version string) (err error) {
+	root, err = filepath.Abs(root)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Join(root, ".bin"), 0o755); err != nil {
+		return err
+	}
+	work, err := os.MkdirTemp(filepath.Join(root, ".bin"), "release")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if removed := os.RemoveAll(work); err == nil {
+			err = removed
 		}
-	}
-	return fmt.Sprintf("v0.0.1-check.h%x", hash.Sum(nil)[:8]), nil
-}
-
-// check installs every module as it would be tagged. The module cache is a new one, so nothing of ours
-// comes from elsewhere; modules of others come out of the machine's own cache, if they are in it. Everything is in the
-// folder work, which is removed at the end.
-func check(modules []releasedModule, work string) error {
-	work, err := filepath.Abs(work)
+	}()
+	commit, err := revision(root)
 	if err != nil {
 		return err
 	}
-	if err := os.RemoveAll(work); err != nil {
+	source := filepath.Join(work, "source")
+	if err := export(root, commit, modules, source); err != nil {
 		return err
 	}
-	proxy, consumer := filepath.Join(work, "proxy"), filepath.Join(work, "consumer")
-	if err := os.MkdirAll(consumer, 0o755); err != nil {
-		return err
-	}
-	checked, err := versionOf(modules)
-	if err != nil {
-		return err
-	}
-	if err := publish(modules, checked, proxy); err != nil {
+	if err := publish(source, modules, version, filepath.Join(work, "proxy")); err != nil {
 		return err
 	}
 	cache, err := goCommand(".", nil, "env", "GOMODCACHE")
@@ -63,29 +55,30 @@ func check(modules []releasedModule, work string) error {
 	env := []string{
 		"GOWORK=off", "GOFLAGS=-mod=mod -modcacherw", "GOMODCACHE=" + filepath.Join(work, "cache"), "GOBIN=" + filepath.Join(work, "bin"),
 		"GOSUMDB=off", // it knows nothing of what is not released
-		"GOPROXY=" + strings.Join([]string{"file://" + proxy, "file://" + filepath.Join(cache, "cache/download"), others}, ","),
+		"GOPROXY=" + strings.Join([]string{"file://" + filepath.Join(work, "proxy"), "file://" + filepath.Join(cache, "cache/download"), others}, ","),
 	}
-	libraries, programs, err := packages(modules)
+	libraries, programs, err := packages(root, modules)
 	if err != nil {
 		return err
 	}
 	for _, program := range programs {
-		if _, err := goCommand(consumer, env, "install", program+"@"+checked); err != nil {
+		if _, err := goCommand(work, env, "install", program+"@"+version); err != nil {
 			return err
 		}
 		fmt.Println("go install", program)
 	}
-	if err := consume(consumer, env, modules, libraries, checked); err != nil {
+	consumer := filepath.Join(work, "consumer")
+	if err := consume(root, consumer, env, modules, libraries, version); err != nil {
 		return err
 	}
 	fmt.Printf("a program with %d packages: built\n", len(libraries))
-	return os.RemoveAll(work)
+	return upgrade(root, work, env, path.Base(programs[0]))
 }
 
 // packages returns the import paths of the packages that users import, and of the programs that they install.
-func packages(modules []releasedModule) (libraries, programs []string, err error) {
+func packages(root string, modules []module) (libraries, programs []string, err error) {
 	for _, m := range modules {
-		out, err := goCommand(filepath.Join(m.root, m.dir), []string{"GOWORK=off"}, "list", "-json=ImportPath,Name", "./...")
+		out, err := goCommand(filepath.Join(root, m.dir), []string{"GOWORK="}, "list", "-json=ImportPath,Name", "./...")
 		if err != nil {
 			return nil, nil, err
 		}
@@ -98,32 +91,46 @@ func packages(modules []releasedModule) (libraries, programs []string, err error
 			case slices.Contains(strings.Split(p.ImportPath, "/"), "internal"):
 			case p.Name != "main":
 				libraries = append(libraries, p.ImportPath)
-			case p.ImportPath == m.path: // other programs are for those who work on the library
+			case p.ImportPath == m.file.Module.Mod.Path: // other programs are for those who work on the library
 				programs = append(programs, p.ImportPath)
 			}
 		}
 	}
+	if len(programs) == 0 {
+		return nil, nil, fmt.Errorf("no module is a program to install")
+	}
 	return libraries, programs, nil
 }
 
-// consume builds a program that imports every package, in a module of its own.
-func consume(dir string, env []string, modules []releasedModule, libraries []string, checked string) error {
+// consume builds a program that imports every package, in a module of its own, and test/upgrade beside it.
+func consume(root, dir string, env []string, modules []module, libraries []string, version string) error {
 	var source strings.Builder
 	source.WriteString("package main\n\nimport (\n")
 	for _, library := range libraries {
 		fmt.Fprintf(&source, "\t_ %q\n", library)
 	}
 	source.WriteString(")\n\nfunc main() {}\n")
-	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(source.String()), 0o600); err != nil {
+	peer, err := os.ReadFile(filepath.Join(root, "test", "upgrade", "main.go"))
+	if err != nil {
 		return err
 	}
-	steps := [][]string{{"mod", "init", "example.com/consumer"}, {"get"}, {"build", "-o", os.DevNull, "."}}
-	for _, m := range modules {
-		if slices.ContainsFunc(libraries, func(path string) bool { return path == m.path || strings.HasPrefix(path, m.path+"/") }) {
-			steps[1] = append(steps[1], m.path+"@"+checked)
+	for name, text := range map[string]string{"main.go": source.String(), "upgrade/main.go": string(peer)} {
+		at := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(at, []byte(text), 0o600); err != nil {
+			return err
 		}
 	}
-	for _, step := range steps {
+	get := []string{"get", "./..."}
+	for _, m := range modules {
+		name := m.file.Module.Mod.Path
+		if slices.ContainsFunc(libraries, func(path string) bool { return path == name || strings.HasPrefix(path, name+"/") }) {
+			get = append(get, name+"@"+version)
+		}
+	}
+	for _, step := range [][]string{{"mod", "init", "example.com/consumer"}, get, {"build", "-o", os.DevNull, "."}} {
 		if _, err := goCommand(dir, env, step...); err != nil {
 			return err
 		}

@@ -1,22 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command release makes the modules of this repository ready for a release.
+// Command release checks that the modules of this repository can be tagged as they are:
 //
-//	release check            install the modules as they would be tagged, with an empty module cache
-//	release prepare VERSION  write the go.mod files of the commit that the nested modules are tagged at
+//	release [-dir folder] check   install and build all of it, as after the tags
+//	release [-dir folder] tags    print the tags, one for each module, of the version that they require
 //
-// Both are for the repository in the folder -dir, the present one by default. RELEASE.md has all steps.
+// The check does what the go command cannot do before there are tags: it makes a module proxy of the last commit, as the tags would
+// make one, and installs and builds every module from there, with an empty module cache. Changes that git knows and that are
+// not committed yet are part of it. Then it runs processes of the tagged library and command beside those of the checkout
+// (test/upgrade).
 //
 // # What is released
 //
-// The root module, and every nested module but those in the folders bench, examples, test and tools.
-// All of them have one version.
-//
-// # What changes in a go.mod
-//
-// While it is developed, a nested module replaces the others by their folders. In a release it requires
-// them in that version: a module that depends on it does not see its replace lines, and "go install" refuses a
-// program whose module has some.
+// The root module, and every nested module but those in the folders bench, dev, examples, test and tools. They have one version,
+// which the nested ones require, and are tagged on one commit. A replace line is for development: those who depend on a
+// module do not see it. A module with a program to install has none, since "go install" refuses it.
 package main
 
 import (
@@ -24,30 +22,36 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 )
 
-var errUsage = errors.New("usage: release [-dir folder] check | release [-dir folder] prepare VERSION")
-
 func main() {
-	dir := flag.String("dir", ".", "the root of the repository")
+	dir := flag.String("dir", filepath.Join("..", ".."), "the root of the repository")
 	flag.Parse()
-	if err := run(*dir, flag.Args()); err != nil {
+	if err := run(*dir, flag.Arg(0)); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
 	}
 }
 
-func run(dir string, args []string) error {
-	modules, err := findModules(dir)
+func run(dir, what string) error {
+	all, err := findModules(dir)
 	if err != nil {
 		return err
 	}
-	switch {
-	case len(args) == 1 && args[0] == "check":
-		return check(modules, filepath.Join(dir, ".bin", "release"))
-	case len(args) == 2 && args[0] == "prepare":
-		return prepare(modules, args[1])
+	modules, version, err := releasedVersion(all)
+	if err != nil {
+		return err
 	}
-	return errUsage
+	switch what {
+	case "check":
+		return check(dir, modules, version)
+	case "tags":
+		for _, m := range modules {
+			fmt.Println(path.Join(m.dir, version))
+		}
+		return nil
+	}
+	return errors.New("usage: release [-dir folder] check | release [-dir folder] tags")
 }

@@ -3,26 +3,93 @@
 package main
 
 import (
+	"archive/tar"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	xmodule "golang.org/x/mod/module"
 	"golang.org/x/mod/zip"
 )
 
-// publish puts the modules into dir, as a module proxy has them: GOPROXY=file://dir.
-func publish(modules []releasedModule, version, dir string) error {
+// revision returns the commit that is checked: the last one, or one of what has changed since, which is on no branch.
+func revision(root string) (string, error) {
+	out, err := exec.Command("git", "-C", root, "-c", "user.name=check", "-c", "user.email=check", "stash", "create").Output()
+	if commit := strings.TrimSpace(string(out)); err != nil || commit != "" {
+		return commit, err
+	}
+	return "HEAD", nil
+}
+
+// export puts the files of the commit into dir. A nested module without a LICENSE gets that of the repository, as the go command
+// does it.
+func export(root, commit string, modules []module, dir string) error {
+	archive := exec.Command("git", "-C", root, "-c", "core.autocrlf=input", "-c", "core.eol=lf", "archive", commit)
+	out, err := archive.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := archive.Start(); err != nil {
+		return err
+	}
+	failed := untar(out, dir)
+	if err := errors.Join(failed, archive.Wait()); err != nil {
+		return fmt.Errorf("git archive: %w", err)
+	}
+	license, err := os.ReadFile(filepath.Join(dir, "LICENSE"))
+	if err != nil {
+		return err
+	}
 	for _, m := range modules {
-		escaped, err := xmodule.EscapePath(m.path)
+		at := filepath.Join(dir, m.dir, "LICENSE")
+		if _, err := os.Stat(at); err == nil {
+			continue
+		}
+		if err := os.WriteFile(at, license, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// untar writes the regular files of an archive below dir. Links are no part of a module.
+func untar(archive io.Reader, dir string) error {
+	files := tar.NewReader(archive)
+	for {
+		header, err := files.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if header.Typeflag != tar.TypeReg {
+			continue
+		}
+		at := filepath.Join(dir, filepath.FromSlash(header.Name)) //nolint:gosec // of our own repository
+		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+			return err
+		}
+		text, err := io.ReadAll(files)
+		if err == nil {
+			err = os.WriteFile(at, text, 0o600)
+		}
 		if err != nil {
 			return err
 		}
-		goMod, err := m.goMod(modules, version)
+	}
+}
+
+// publish puts the modules of the folder source into dir, as a module proxy has them after the tags: GOPROXY=file://dir.
+func publish(source string, modules []module, version, dir string) error {
+	for _, m := range modules {
+		name := m.file.Module.Mod.Path
+		escaped, err := xmodule.EscapePath(name)
 		if err != nil {
 			return err
 		}
@@ -31,67 +98,22 @@ func publish(modules []releasedModule, version, dir string) error {
 			return err
 		}
 		var archive bytes.Buffer
-		if err := zip.Create(&archive, xmodule.Version{Path: m.path, Version: version}, m.zipFiles(goMod)); err != nil {
-			return fmt.Errorf("%s: %w", m.path, err)
+		if err := zip.CreateFromDir(&archive, xmodule.Version{Path: name, Version: version}, filepath.Join(source, m.dir)); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		goMod, err := os.ReadFile(filepath.Join(source, m.dir, "go.mod"))
+		if err != nil {
+			return err
 		}
 		info := fmt.Sprintf(`{"Version":%q,"Time":%q}`, version, time.Unix(0, 0).UTC().Format(time.RFC3339))
-		for name, text := range map[string][]byte{
+		for file, text := range map[string][]byte{
 			"list": []byte(version + "\n"), version + ".info": []byte(info), version + ".mod": goMod, version + ".zip": archive.Bytes(),
 		} {
-			if err := os.WriteFile(filepath.Join(at, name), text, 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(at, file), text, 0o600); err != nil {
 				return err
 			}
 		}
-		fmt.Printf("%s@%s: %d files, %d KB\n", m.path, version, len(m.files), archive.Len()>>10)
+		fmt.Printf("%s@%s: %d KB\n", name, version, archive.Len()>>10)
 	}
 	return nil
 }
-
-// zipFiles returns the files of the module with another go.mod. A nested module without a LICENSE gets that of the
-// repository, as the go command does it.
-func (m releasedModule) zipFiles(goMod []byte) (files []zip.File) {
-	licensed := false
-	for _, name := range m.files {
-		licensed = licensed || name == "LICENSE"
-		if name == "go.mod" {
-			files = append(files, zipFile{name: name, at: m.file(name), text: goMod})
-			continue
-		}
-		files = append(files, zipFile{name: name, at: m.file(name)})
-	}
-	if !licensed {
-		files = append(files, zipFile{name: "LICENSE", at: filepath.Join(m.root, "LICENSE")})
-	}
-	return files
-}
-
-// zipFile is a file of a module: that of the checkout, or another text.
-type zipFile struct {
-	name, at string
-	text     []byte
-}
-
-func (f zipFile) Path() string { return f.name }
-
-func (f zipFile) Lstat() (fs.FileInfo, error) {
-	info, err := os.Lstat(f.at)
-	if err != nil || f.text == nil {
-		return info, err
-	}
-	return sizedInfo{info, int64(len(f.text))}, nil
-}
-
-func (f zipFile) Open() (io.ReadCloser, error) {
-	if f.text != nil {
-		return io.NopCloser(bytes.NewReader(f.text)), nil
-	}
-	return os.Open(f.at)
-}
-
-// sizedInfo is what is known of a file whose text is another.
-type sizedInfo struct {
-	fs.FileInfo
-	size int64
-}
-
-func (i sizedInfo) Size() int64 { return i.size }

@@ -4,103 +4,152 @@ package main
 
 import (
 	"archive/zip"
-	"io"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/mod/modfile"
 )
 
-// newRepository returns the modules of a repository with these files.
-func newRepository(t *testing.T, files map[string]string) []releasedModule {
+// The modules of one version of Go require one version of whatever two of them name themselves: what a user builds with several of
+// them was built together here.
+func TestModulesRequireOneVersionOfEachOther(t *testing.T) {
+	t.Parallel()
+	modules, err := findModules("../..")
+	require.NoError(t, err)
+	require.Greater(t, len(modules), 10)
+	_, _, err = releasedVersion(modules)
+	require.NoError(t, err)
+	first := make(map[string]string)
+	for _, m := range modules {
+		for _, r := range m.file.Require {
+			key := m.file.Go.Version + " " + r.Mod.Path
+			if isOurs(modules, r) {
+				key = "ours"
+			} else if r.Indirect {
+				continue
+			}
+			if first[key] == "" {
+				first[key] = r.Mod.Version
+			}
+			require.Equal(t, first[key], r.Mod.Version, "%s requires another version of %s", m.file.Syntax.Name, r.Mod.Path)
+		}
+	}
+}
+
+// The reference of each package that users import has an example, whose output is compared.
+func TestEveryPackageHasAnExample(t *testing.T) {
+	t.Parallel()
+	modules, err := findModules("../..")
+	require.NoError(t, err)
+	released, _, err := releasedVersion(modules)
+	require.NoError(t, err)
+	libraries, _, err := packages("../..", released)
+	require.NoError(t, err)
+	require.Greater(t, len(libraries), 15)
+	for _, library := range libraries {
+		tests, err := filepath.Glob(filepath.Join("../..", strings.TrimPrefix(library, released[0].file.Module.Mod.Path), "*_test.go"))
+		require.NoError(t, err)
+		require.True(t, slices.ContainsFunc(tests, func(test string) bool {
+			text, err := os.ReadFile(test)
+			require.NoError(t, err)
+			return strings.Contains(string(text), "\nfunc Example") && strings.Contains(string(text), "\t// Output:")
+		}), "%s has no example with output", library)
+	}
+}
+
+func isOurs(modules []module, r *modfile.Require) bool {
+	return slices.ContainsFunc(modules, func(m module) bool { return m.file.Module.Mod.Path == r.Mod.Path })
+}
+
+// newRepository returns the folder of a repository with these files, of one commit.
+func newRepository(t *testing.T, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
-	require.NoError(t, exec.CommandContext(t.Context(), "git", "-C", root, "init", "-q").Run())
 	for name, text := range files {
 		at := filepath.Join(root, name)
 		require.NoError(t, os.MkdirAll(filepath.Dir(at), 0o755))
 		require.NoError(t, os.WriteFile(at, []byte(text), 0o600))
 	}
-	modules, err := findModules(root)
-	require.NoError(t, err)
-	return modules
+	for _, args := range [][]string{{"init", "-q"}, {"add", "-A"}, {"-c", "user.name=t", "-c", "user.email=t", "commit", "-qm", "all"}} {
+		out, err := exec.CommandContext(t.Context(), "git", append([]string{"-C", root}, args...)...).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	}
+	return root
 }
 
 // repository has a library, an adapter, a program two folders down, and modules that are not released.
 func repository() map[string]string {
-	replaced := "\nreplace example.com/lib => ../\n"
 	return map[string]string{
-		".gitignore":       "/.bin/\n",
-		".bin/big":         "x",
 		"LICENSE":          "all rights",
 		"go.mod":           "module example.com/lib\n\ngo 1.25.0\n",
 		"lib.go":           "package lib\n",
-		"adapter/go.mod":   "module example.com/lib/adapter\n\ngo 1.25.0\n\nrequire example.com/lib v0.0.0\n" + replaced,
+		"adapter/go.mod":   "module example.com/lib/adapter\n\ngo 1.25.0\n\nrequire example.com/lib v0.1.0\n\nreplace example.com/lib => ../\n",
 		"adapter/a.go":     "package adapter\n\nimport _ \"example.com/lib\"\n",
-		"cmd/tool/go.mod":  "module example.com/lib/cmd/tool\n\ngo 1.25.0\n",
+		"cmd/tool/go.mod":  "module example.com/lib/cmd/tool\n\ngo 1.25.0\n\nrequire example.com/lib v0.1.0\n",
 		"cmd/tool/main.go": "package main\n\nfunc main() {}\n",
-		"test/go.mod":      "module example.com/lib/test\n",
+		"test/go.mod":      "module example.com/lib/test\n\nrequire example.com/lib v0.0.0\n",
 		"tools/x/go.mod":   "module example.com/lib/tools/x\n",
 	}
 }
 
-func TestEveryModuleHasItsOwnFiles(t *testing.T) {
+func TestReleasedModulesRequireEachOtherInOneVersion(t *testing.T) {
 	t.Parallel()
-	files := make(map[string][]string)
-	for _, m := range newRepository(t, repository()) {
-		files[m.path] = m.files
+	find := func(files map[string]string) (dirs []string, version string, err error) {
+		modules, err := findModules(newRepository(t, files))
+		require.NoError(t, err)
+		released, version, err := releasedVersion(modules)
+		for _, m := range released {
+			dirs = append(dirs, m.dir)
+		}
+		return dirs, version, err
 	}
-	require.Equal(t, map[string][]string{
-		"example.com/lib":          {".gitignore", "LICENSE", "go.mod", "lib.go"},
-		"example.com/lib/adapter":  {"a.go", "go.mod"},
-		"example.com/lib/cmd/tool": {"go.mod", "main.go"},
-	}, files)
-}
-
-func TestReleasedModulesRequireEachOther(t *testing.T) {
-	t.Parallel()
-	modules := newRepository(t, repository())
-	require.NoError(t, prepare(modules, "v0.1.0"))
-	text, err := os.ReadFile(filepath.Join(modules[0].root, "adapter", "go.mod"))
+	dirs, version, err := find(repository())
 	require.NoError(t, err)
-	require.Equal(t, "module example.com/lib/adapter\n\ngo 1.25.0\n\nrequire example.com/lib v0.1.0\n", string(text))
+	require.Equal(t, "v0.1.0", version)
+	require.Equal(t, []string{".", "adapter", "cmd/tool"}, dirs)
 
-	for _, version := range []string{"0.1.0", "v0.1", "latest", ""} {
-		require.ErrorContains(t, prepare(modules, version), "no version", version)
-	}
-}
-
-func TestAModuleThatIsNotReleasedIsNotReplaced(t *testing.T) {
-	t.Parallel()
 	files := repository()
+	files["cmd/tool/go.mod"] = "module example.com/lib/cmd/tool\n\nrequire example.com/lib v0.2.0\n"
+	_, _, err = find(files)
+	require.ErrorContains(t, err, "another module v0.1.0")
+
+	files = repository()
 	files["adapter/go.mod"] += "replace example.com/other => ../other\n"
-	require.ErrorContains(t, prepare(newRepository(t, files), "v0.1.0"), "example.com/other, which is not released")
+	_, _, err = find(files)
+	require.ErrorContains(t, err, "example.com/other, which is not released")
 }
 
-func TestANestedModuleGetsTheLicense(t *testing.T) {
+func TestAModuleIsPublishedAsATagWouldHaveIt(t *testing.T) {
 	t.Parallel()
-	modules := newRepository(t, repository())
-	proxy := t.TempDir()
-	require.NoError(t, publish(modules, "v0.1.0", proxy))
-
-	archive, err := zip.OpenReader(filepath.Join(proxy, "example.com/lib/adapter/@v/v0.1.0.zip"))
+	root, source, proxy := newRepository(t, repository()), t.TempDir(), t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(root, "adapter", "a.go"), []byte("package adapter // changed\n"), 0o600))
+	modules, err := findModules(root)
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = archive.Close() })
-	var names []string
-	for _, file := range archive.File {
-		names = append(names, file.Name)
+	released, version, err := releasedVersion(modules)
+	require.NoError(t, err)
+	commit, err := revision(root)
+	require.NoError(t, err)
+	require.NoError(t, export(root, commit, released, source))
+	require.NoError(t, publish(source, released, version, proxy))
+
+	for module, expected := range map[string]string{"lib": "[LICENSE go.mod lib.go]", "lib/adapter": "[LICENSE a.go go.mod]", "lib/cmd/tool": "[LICENSE go.mod main.go]"} {
+		archive, err := zip.OpenReader(filepath.Join(proxy, "example.com", module, "@v/v0.1.0.zip"))
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = archive.Close() })
+		var names []string
+		for _, file := range archive.File {
+			names = append(names, file.Name[len("example.com/"+module+"@v0.1.0/"):])
+			if module == "lib/adapter" && filepath.Base(file.Name) == "a.go" {
+				require.EqualValues(t, len("package adapter // changed\n"), file.UncompressedSize64, "what is not committed yet is part of it")
+			}
+		}
+		slices.Sort(names)
+		require.Equal(t, expected, fmt.Sprint(names))
 	}
-	const in = "example.com/lib/adapter@v0.1.0/"
-	slices.Sort(names)
-	require.Equal(t, []string{in + "LICENSE", in + "a.go", in + "go.mod"}, names)
-
-	file, err := archive.Open(in + "go.mod")
-	require.NoError(t, err)
-	text, err := io.ReadAll(file)
-	require.NoError(t, err)
-	require.NotContains(t, string(text), "replace")
-	require.Contains(t, string(text), "example.com/lib v0.1.0")
 }

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// upgrade runs two processes of the tagged modules beside two of the checkout, each with a command of its version. They share
+// every kind of lock, on servers that are new. A later release runs the same program of its last tag.
+func upgrade(root, work string, env []string, command string) error {
+	bin := filepath.Join(work, "bin")
+	if err := os.MkdirAll(bin, 0o755); err != nil {
+		return err
+	}
+	tagged := filepath.Join(bin, "upgrade-tagged")
+	present := filepath.Join(bin, "upgrade-present")
+	if _, err := goCommand(filepath.Join(work, "consumer"), env, "build", "-o", tagged, "./upgrade"); err != nil {
+		return err
+	}
+	here := []string{"GOWORK="}
+	if _, err := goCommand(filepath.Join(root, "test"), here, "build", "-o", present, "./upgrade"); err != nil {
+		return err
+	}
+	if _, err := goCommand(filepath.Join(root, "cmd", command), here, "build", "-o", filepath.Join(bin, "present"), "."); err != nil {
+		return err
+	}
+	var urls []string
+	for range 3 {
+		url, stop, err := server(work)
+		if err != nil {
+			return err
+		}
+		defer stop()
+		urls = append(urls, url)
+	}
+	meeting := filepath.Join(work, "meeting")
+	if err := os.Mkdir(meeting, 0o755); err != nil {
+		return err
+	}
+	processes := [][2]string{{tagged, command}, {present, "present"}, {tagged, command}, {present, "present"}}
+	errs := make([]error, len(processes))
+	var wait sync.WaitGroup
+	start := time.Now()
+	for i, p := range processes {
+		wait.Go(func() {
+			out, err := exec.Command(p[0], strings.Join(urls, ","), meeting, strconv.Itoa(len(processes)), strconv.Itoa(i), filepath.Join(bin, p[1])).CombinedOutput()
+			if err != nil {
+				errs[i] = fmt.Errorf("%s: %w: %s", filepath.Base(p[0]), err, bytes.TrimSpace(out))
+			}
+		})
+	}
+	wait.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	fmt.Printf("%d processes of the tagged modules and of the checkout shared every kind of lock for %.1f s\n", len(processes), time.Since(start).Seconds())
+	return nil
+}
+
+// server starts the server that the tests use, on a free port of the loopback interface.
+func server(dir string) (url string, stop func(), err error) {
+	program := os.Getenv("SIGNALBOX_TEST_SERVER")
+	if program == "" {
+		program = "redis-server"
+	}
+	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", nil, err
+	}
+	addr := listener.Addr().(*net.TCPAddr) //nolint:forcetypeassert // it was asked for
+	if err := listener.Close(); err != nil {
+		return "", nil, err
+	}
+	process := exec.Command(program, "--port", strconv.Itoa(addr.Port), "--bind", "127.0.0.1", "--save", "", "--dir", dir)
+	if err := process.Start(); err != nil {
+		return "", nil, err
+	}
+	stop = func() { _ = process.Process.Kill(); _ = process.Wait() }
+	for range 500 { // ten seconds
+		var conn net.Conn
+		if conn, err = net.Dial("tcp", addr.String()); err == nil {
+			return "redis://" + addr.String(), stop, conn.Close()
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	stop()
+	return "", nil, fmt.Errorf("%s does not listen: %w", program, err)
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package valkeygo_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/valkey-io/valkey-go"
+
+	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/valkeygo"
+)
+
+// A service that has the options of a client gets locks by one line.
+func ExampleDial() {
+	ctx := context.Background()
+	options, err := valkey.ParseURL(serverURL) // "redis://localhost:6379"; the service has them
+	if err != nil {
+		log.Fatal(err)
+	}
+	session, err := valkeygo.Dial(ctx, options)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close(context.Background())
+	lease, err := reentrant.New(session, "order/42").Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(lease.Unlock())
+	// Output: <nil>
+}
