@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package suite_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+)
+
+// store is what a lock protects: a value that its holders read, change and write, on a server of its own that nothing happens to. It
+// keeps a line for each write, which has the writer and whose value it read. So an update that another one overwrote unread is seen.
+type store struct {
+	client rueidis.Client
+	key    string
+	plain  bool
+	writes atomic.Int64
+}
+
+// newStore returns the value of a name in the store at that URL, nil for none.
+func newStore(url, name string) *store {
+	if url == "" {
+		return nil
+	}
+	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{strings.TrimPrefix(url, "redis://")}, DisableCache: true, ForceSingleClient: true})
+	must(err)
+	return &store{client: c, key: name, plain: os.Getenv(plainEnv) != ""}
+}
+
+func (s *store) close() {
+	if s != nil {
+		s.client.Close()
+	}
+}
+
+// isPlain says whether the store knows no tokens.
+func (s *store) isPlain() bool { return s != nil && s.plain }
+
+// A store refuses a token that is smaller than one that it has seen, in reads as well.
+var (
+	readValue = rueidis.NewLuaScript(`if ARGV[1] ~= '' then
+  if ARGV[1] < (redis.call('GET', KEYS[2]) or '') then return false end
+  redis.call('SET', KEYS[2], ARGV[1])
+end
+return redis.call('GET', KEYS[1]) or '-'`)
+	writeValue = rueidis.NewLuaScript(`if ARGV[1] ~= '' and ARGV[1] < (redis.call('GET', KEYS[2]) or '') then return 0 end
+redis.call('SET', KEYS[1], ARGV[3])
+redis.call('RPUSH', KEYS[3], ARGV[2] .. ' ' .. ARGV[3])
+return 1`)
+)
+
+func (s *store) keys() []string { return []string{s.key, s.key + ":token", s.key + ":log"} }
+
+func (s *store) token(token uint64) string {
+	if s.plain {
+		return ""
+	}
+	return fmt.Sprintf("%020d", token)
+}
+
+// read returns who wrote the value, "" if the token is refused.
+func (s *store) read(token uint64) string {
+	if s == nil {
+		return ""
+	}
+	writer, err := readValue.Exec(context.Background(), s.client, s.keys(), []string{s.token(token)}).ToString()
+	if !rueidis.IsRedisNil(err) {
+		must(err)
+	}
+	return writer
+}
+
+// write writes a value that was made of the one read.
+func (s *store) write(read string, token uint64) {
+	if s == nil || read == "" {
+		return
+	}
+	writer := fmt.Sprint(os.Getpid(), "/", s.writes.Add(1))
+	must(writeValue.Exec(context.Background(), s.client, s.keys(), []string{s.token(token), read, writer}).Error())
+}
+
+// lostUpdates returns how many writes there were, and how many of them overwrote a value that the writer had not read.
+func lostUpdates(tb testing.TB, server *redistest.Server, name string) (writes, lost int) {
+	tb.Helper()
+	lines, isList := server.MustDo(tb, "LRANGE", name+":log", 0, -1).([]any)
+	require.True(tb, isList)
+	last := "-"
+	for _, line := range lines {
+		read, writer, _ := strings.Cut(fmt.Sprint(line), " ")
+		if read != last {
+			lost++
+		}
+		last = writer
+	}
+	return len(lines), lost
+}
