@@ -28,7 +28,7 @@ const (
 	nameEnv  = "SUITE_NAME"  // of the lock
 	seedEnv  = "SUITE_SEED"  // of what its users do
 	storeEnv = "SUITE_STORE" // of the store that they update with their tokens, "" for none
-	plainEnv = "SUITE_PLAIN" // not empty: the store knows no tokens, and users take their time
+	slowEnv  = "SUITE_SLOW"  // not empty: users take their time; "without tokens": and the store knows none
 )
 
 // actorLife is the lease of actors.
@@ -139,7 +139,7 @@ func (u user) use(over <-chan struct{}) {
 		if u.IntN(200) == 0 {
 			has = actorLife * 3 / 2
 		}
-		if u.store.isPlain() {
+		if os.Getenv(slowEnv) != "" {
 			has = 100 * time.Millisecond
 		}
 		for ends := time.Now().Add(has); time.Now().Before(ends) && h.Err() == nil; {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/internal/testing/tally"
 )
 
 // badWires is a crowd with unlike terms and little patience, whose wires are slow, silent, refused, cut, and lose requests, replies and
@@ -98,6 +99,7 @@ func (w *World) failServers(ctx context.Context, processes []*Process, c chance)
 		time.Sleep(c.below(5 * time.Second))
 		server := i % len(w.redis)
 		if i%2 == 0 {
+			tally.Fault("FLUSHALL")
 			w.redis[server].FlushAll()
 			time.Sleep(w.Life * 3 / 2)
 			continue

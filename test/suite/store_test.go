@@ -9,11 +9,13 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/internal/testing/tally"
 )
 
 // store is what a lock protects: a value that its holders read, change and write, on a server of its own that nothing happens to. It
@@ -25,6 +27,9 @@ type store struct {
 	writes atomic.Int64
 }
 
+// withoutTokens is the value of slowEnv by which the store knows no tokens.
+const withoutTokens = "without tokens"
+
 // newStore returns the value of a name in the store at that URL, nil for none.
 func newStore(url, name string) *store {
 	if url == "" {
@@ -32,7 +37,7 @@ func newStore(url, name string) *store {
 	}
 	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{strings.TrimPrefix(url, "redis://")}, DisableCache: true, ForceSingleClient: true})
 	must(err)
-	return &store{client: c, key: name, plain: os.Getenv(plainEnv) != ""}
+	return &store{client: c, key: name, plain: os.Getenv(slowEnv) == withoutTokens}
 }
 
 func (s *store) close() {
@@ -40,9 +45,6 @@ func (s *store) close() {
 		s.client.Close()
 	}
 }
-
-// isPlain says whether the store knows no tokens.
-func (s *store) isPlain() bool { return s != nil && s.plain }
 
 // A store refuses a token that is smaller than one that it has seen, in reads as well.
 var (
@@ -101,4 +103,51 @@ func lostUpdates(tb testing.TB, server *redistest.Server, name string) (writes, 
 		last = writer
 	}
 	return len(lines), lost
+}
+
+// P3: holders that are stopped for longer than their leases overwrite what others wrote, if the store compares no tokens: the control
+// that shows that updates can be lost here, and that it is noticed. With tokens none is lost.
+func TestAStoreNeedsTokens(t *testing.T) {
+	t.Parallel()
+	redistest.Slow(t, "processes are stopped for longer than their leases")
+	for _, how := range []string{withoutTokens, "with tokens"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			kinds := Kinds()
+			c := newStorm(t, single, kinds[0], slowEnv+"="+how)
+			defer c.end()
+			writes, lost := 0, 0
+			for pauses := 0; pauses < 3 || pauses < 20 && lost == 0 && how == withoutTokens; pauses++ {
+				c.stopAHolder()
+				writes, lost = lostUpdates(t, c.storm.store, c.prefix+crowdName)
+			}
+			c.history()
+			tally.Add("lost updates", how, lost)
+			tally.Add("updates", how, writes)
+			require.Equal(t, how == withoutTokens, lost > 0, "%d lost of %d", lost, writes)
+		})
+	}
+}
+
+// stopAHolder stops a process that holds the lock for longer than its lease.
+func (c *crowdOf) stopAHolder() {
+	var holder *actor
+	redistest.Await(c, "a holder", func() bool {
+		for _, a := range c.alive {
+			a.mu.Lock()
+			isHolder := len(a.said) > 0 && strings.HasPrefix(a.said[len(a.said)-1], string(took))
+			a.mu.Unlock()
+			if isHolder {
+				holder = a
+				return true
+			}
+		}
+		return false
+	})
+	holder.Freeze()
+	for ends := time.Now().Add(actorLife * 3 / 2); time.Now().Before(ends); {
+		c.continues("a holder is stopped", holder)
+	}
+	holder.Thaw()
+	c.continues("a holder is stopped, and continues", nil)
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"os"
 	"path/filepath"
 	"slices"
@@ -114,11 +115,13 @@ func (proxied) Name() string                   { return single }
 func (p proxied) Servers() []*redistest.Server { return []*redistest.Server{p.server} }
 
 // newStorm starts a crowd, each side of which has its own proxies.
-func newStorm(t *testing.T, world string, k Kind) *crowdOf {
+func newStorm(t *testing.T, world string, k Kind, env ...string) *crowdOf {
 	t.Helper()
 	redistest.NeedServer(t)
-	c := &crowdOf{kind: k, seed: locktest.Seed(t), storm: &storm{}}
-	c.chance = chance{newDice(c.seed, crowdDice)}
+	c := &crowdOf{kind: k, seed: locktest.Seed(t), storm: &storm{env: env}}
+	name := fnv.New64()
+	_, _ = name.Write([]byte(t.Name()))              // it never fails
+	c.chance = chance{newDice(c.seed, name.Sum64())} // of each kind its own
 	s := c.storm
 	var tops []redistest.Topology
 	if world == clustered {
@@ -146,6 +149,7 @@ func newStorm(t *testing.T, world string, k Kind) *crowdOf {
 		s.env = append(s.env, storeEnv+"="+s.store.URL())
 	}
 	c.World = newRealOn(t, tops...)
+	c.Life = max(2*actorLife, k.Shortest) // a quorum of servers that have lost their data grants nothing for so long
 	for i := range 2 * eachSide {
 		c.begin(i%2 == 1)
 	}
