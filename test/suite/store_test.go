@@ -151,3 +151,34 @@ func (c *crowdOf) stopAHolder() {
 	holder.Thaw()
 	c.continues("a holder is stopped, and continues", nil)
 }
+
+// The counts of a storm find two holders, a token that falls and an update that is lost, and no mistake where there is none.
+func TestAStormFindsPlantedMistakes(t *testing.T) {
+	t.Parallel()
+	c := &crowdOf{kind: Kinds()[0], storm: &storm{losses: []interval{{1000, 2000}}}}
+	at := func(who int, token uint64, from, good int64) *heldBy {
+		return &heldBy{who: who, token: token, from: from, took: from + 1, good: good}
+	}
+	for name, planted := range map[string]struct {
+		holds             []*heldBy
+		overlaps, falling int
+	}{
+		"a hold within another":             {[]*heldBy{at(0, 10, 10, 20), at(1, 11, 15, 16), at(0, 12, 30, 40)}, 1, 0},
+		"turns":                             {[]*heldBy{at(0, 10, 10, 20), at(1, 11, 19, 30), at(0, 12, 30, 40)}, 0, 0},
+		"two holders":                       {[]*heldBy{at(0, 10, 10, 20), at(1, 11, 12, 30)}, 1, 0},
+		"a token falls":                     {[]*heldBy{at(0, 11, 10, 20), at(1, 10, 20, 30)}, 0, 1},
+		"a token twice":                     {[]*heldBy{at(0, 11, 10, 20), at(1, 11, 20, 30)}, 0, 1},
+		"both, while data is lost":          {[]*heldBy{at(0, 11, 1010, 1020), at(1, 10, 1012, 1030)}, 0, 0},
+		"a token that fell in between":      {[]*heldBy{at(0, 11, 10, 20), at(1, 10, 2020, 2030)}, 0, 1},
+		"two holders, one from the time of": {[]*heldBy{at(0, 11, 1990, 2050), at(1, 12, 2010, 2030)}, 0, 0},
+	} {
+		overlaps, falling := c.violations(planted.holds)
+		require.Equal(t, [2]int{planted.overlaps, planted.falling}, [2]int{overlaps, falling}, name)
+	}
+	server := redistest.Start(t)
+	for _, line := range []string{"- a", "a b", "a c", "c d"} {
+		server.MustDo(t, "RPUSH", "name:log", line)
+	}
+	writes, lost := lostUpdates(t, server, "name")
+	require.Equal(t, [2]int{4, 1}, [2]int{writes, lost})
+}

@@ -31,6 +31,7 @@ type storm struct {
 	clock   *redistest.Clock      // of the only server; nil: it has the machine's
 	store   *redistest.Server     // holders update a value there; nil: the kind has no order of holders
 	env     []string              // of the actors
+	active  []interval            // when a fault was there
 	losses  []interval            // when the servers did not promise to exclude, since they lost what they knew
 }
 
@@ -184,7 +185,8 @@ func (c *crowdOf) meets(i incident) {
 		c.continues(what, away)
 		tally.Time("recovery", i.name, time.Duration(c.firstTake(begun, away)-begun))
 	}
-	begun := now()
+	started := now()
+	begun := started
 	away := i.do(c)
 	if i.undo == nil {
 		recovered(i.name, begun, away)
@@ -196,6 +198,7 @@ func (c *crowdOf) meets(i incident) {
 		i.undo(c, away)
 		recovered(i.name+", and is over", begun, nil)
 	}
+	c.storm.active = append(c.storm.active, interval{started, now()})
 	tally.Add("incidents", i.name, 1)
 }
 
@@ -407,6 +410,10 @@ func (c *crowdOf) weathered() {
 		}
 	}
 	for _, h := range holds {
+		waited := time.Duration(h.took-h.from) > time.Millisecond
+		if waited && slices.ContainsFunc(c.storm.active, func(a interval) bool { return a.meets(h.took, h.took) }) {
+			tally.Add(tally.Sound, "hand-offs under a fault", 1)
+		}
 		if !slices.ContainsFunc(c.actors[h.who/users].frozen, func(f interval) bool { return f.meets(h.from, h.took) }) {
 			tally.Time("longest wait", kind, time.Duration(h.took-h.from))
 		}

@@ -4,9 +4,12 @@ package walks_test
 
 import (
 	"cmp"
+	"fmt"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"testing"
 )
 
 // check is what must be true after each step.
@@ -146,4 +149,58 @@ func (w *walk) mostPermits(since int64) int {
 		}
 	}
 	return most
+}
+
+// finder is a test that may fail: that is what finds a mistake.
+type finder struct {
+	testing.TB
+
+	found string
+}
+
+// Helper implements testing.TB.
+func (*finder) Helper() {}
+
+// Fatalf implements testing.TB.
+func (f *finder) Fatalf(format string, args ...any) {
+	f.found = fmt.Sprintf(format, args...)
+	runtime.Goexit()
+}
+
+// The rules of a walk find a key that never ends, a token that falls, a hold that vanishes and what no script can read.
+func TestAWalkFindsPlantedMistakes(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		plant func(w *walk, a *attempt)
+		found string
+	}{
+		"a key that never ends": {func(w *walk, _ *attempt) { w.do("PERSIST", w.keys()[0]) }, "has no expiry"},
+		"a token that falls":    {func(w *walk, _ *attempt) { w.top, w.topAt = w.top+1_000_000*second, w.now }, "token"},
+		"another hold of it": {func(w *walk, a *attempt) {
+			w.do("SETRANGE", w.keys()[0], 20, strings.Repeat("x", 41))
+			w.uses(renews, a)
+		}, "still has"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, over := &finder{TB: t}, make(chan struct{})
+			go func() { // ends at the first failure
+				defer close(over)
+				w := newWalk(f, scenes()[0], 0)
+				a, next := w.full(w.kinds[0], 0), w.full(w.kinds[0], 1)
+				w.uses(tries, a)
+				c.plant(w, a)
+				w.check()
+				w.uses(leaves, a)
+				w.uses(tries, next)
+				w.check()
+			}()
+			<-over
+			first, _, _ := strings.Cut(f.found, "\n")
+			t.Log(first)
+			if f.found == "" {
+				t.Error("it was not found")
+			}
+		})
+	}
 }
