@@ -22,6 +22,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/testing/tally"
@@ -45,9 +46,11 @@ type proof struct {
 	servers []server
 	steps   []*step
 	out     strings.Builder // the tables
-	failed  []string        // what failed, a line each
 	models  models
 	mutants []mutant
+
+	failing sync.Mutex // tests may fail side by side
+	failed  []string   // what failed, a line each; guarded by failing until all have ended
 }
 
 // step is a part of the run.
@@ -149,6 +152,8 @@ func (p *proof) run(only []string) error {
 }
 
 func (p *proof) fail(format string, args ...any) {
+	p.failing.Lock()
+	defer p.failing.Unlock()
 	p.failed = append(p.failed, fmt.Sprintf(format, args...))
 	fmt.Printf("    "+format+"\n", args...)
 }
