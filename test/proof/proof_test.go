@@ -59,7 +59,7 @@ func TestThePageTakesTheTablesOfARun(t *testing.T) {
 	require.NoError(t, p.writePage())
 	written, err := os.ReadFile(name)
 	require.NoError(t, err)
-	for _, head := range []string{"| planted ", "| kind ", "| what happened ", "| engine "} {
+	for _, head := range []string{"|planted|", "|kind|", "|what happened|", "|engine|"} {
 		require.Equal(t, 1, bytes.Count(written, []byte(head)))
 	}
 	outside := func(text string) (out string) {

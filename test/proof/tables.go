@@ -26,7 +26,7 @@ const end = "<!-- end -->"
 // row writes a row of a table.
 func (p *proof) row(cells ...any) {
 	for _, c := range cells {
-		fmt.Fprintf(&p.out, "| %v ", c)
+		fmt.Fprintf(&p.out, "|%v", c)
 	}
 	p.out.WriteString("|\n")
 }
@@ -46,6 +46,11 @@ func (p *proof) tables() {
 	if s := p.step("storm"); s != nil {
 		p.table("kinds", func() { p.kindTable(s) })
 		p.table("faults", func() { p.faultTable(s) })
+		var inside []string
+		for _, name := range s.names("faults") {
+			inside = append(inside, fmt.Sprintf("%s %d", name, s.count("faults", name)))
+		}
+		fmt.Fprintf(&p.out, "As the kits counted them: %s.\n\n", strings.Join(inside, ", "))
 	}
 	p.table("engines", p.engineTable)
 	p.out.WriteString("Floors:\n\n")
@@ -102,13 +107,13 @@ func (p *proof) compare(f floor, seen int64) {
 
 func (p *proof) controlTable(s *step) {
 	p.head("planted", "found by")
-	p.row("a store that compares no tokens", fmt.Sprintf("%d of %d updates lost; with tokens %d of %d", s.count("lost updates", "without tokens"),
+	p.row("a store without tokens, under pauses", fmt.Sprintf("%d of %d updates lost; with tokens, %d of %d", s.count("lost updates", "without tokens"),
 		s.count("updates", "without tokens"), s.count("lost updates", "with tokens"), s.count("updates", "with tokens")))
 	for _, m := range p.mutants {
-		p.row("mutant of the "+m.breaks+", `"+m.file+"`", m.status+": "+m.cell)
+		p.row("mutant of the "+m.breaks, m.status+": "+m.cell)
 	}
 	for _, c := range planted[1:] {
-		p.row("mistakes for "+c.checker, fmt.Sprintf("`%s` in `test/%s`", c.test, c.folder))
+		p.row("mistakes for "+c.checker, "`"+c.folder+"/"+c.test+"`")
 	}
 	if p.step("models") != nil {
 		p.row("rules dropped from the models", fmt.Sprintf("%d of %d runs find a broken promise", p.models.broken, p.models.broken+p.models.wrong))
@@ -116,7 +121,7 @@ func (p *proof) controlTable(s *step) {
 }
 
 func (p *proof) kindTable(s *step) {
-	p.head("kind", "grants", "overlaps", "falling tokens", "lost updates", "unknown outcomes", "keys left", "goroutines left", "longest wait, s")
+	p.head("kind", "grants", "overlaps", "falling tokens", "lost updates", "unknown outcomes", "keys, goroutines left", "longest wait, s")
 	for _, k := range kinds {
 		updates := "–"
 		if n := s.count("updates", k); n > 0 {
@@ -126,8 +131,8 @@ func (p *proof) kindTable(s *step) {
 		if k == "redisson" || k == "setnx" {
 			falling = "–"
 		}
-		p.row(k, s.count("grants", k), s.count("overlaps", k), falling, updates, s.count("outcome unknown", k), s.count("keys left", k),
-			s.count("goroutines left", k), fmt.Sprintf("%.1f", s.row("longest wait", k).Longest()/1000))
+		p.row(k, s.count("grants", k), s.count("overlaps", k), falling, updates, s.count("outcome unknown", k),
+			fmt.Sprint(s.count("keys left", k), ", ", s.count("goroutines left", k)), fmt.Sprintf("%.1f", s.row("longest wait", k).Longest()/1000))
 	}
 }
 
@@ -137,11 +142,6 @@ func (p *proof) faultTable(s *step) {
 		r := s.row("recovery", name)
 		p.row(name, s.count("incidents", name), fmt.Sprintf("%.0f", r.Median()), fmt.Sprintf("%.0f", r.Longest()))
 	}
-	var inside []string
-	for _, name := range s.names("faults") {
-		inside = append(inside, fmt.Sprintf("%s %d", name, s.count("faults", name)))
-	}
-	fmt.Fprintf(&p.out, "\nAs the kit counted them: %s.\n", strings.Join(inside, ", "))
 }
 
 func (p *proof) engineTable() {
