@@ -111,7 +111,7 @@ func (p *proof) run(only []string) error {
 	if err := os.RemoveAll(p.dir); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(p.histories_(), 0o755); err != nil {
+	if err := os.MkdirAll(p.historiesDir(), 0o755); err != nil {
 		return err
 	}
 	if len(only) > 0 {
@@ -161,8 +161,8 @@ func (p *proof) fail(format string, args ...any) {
 // tallyOf returns the file that the tests of a step count in.
 func (p *proof) tallyOf(step string) string { return filepath.Join(p.dir, step+".counts") }
 
-// histories_ returns the folder of what the storm leaves to the judge.
-func (p *proof) histories_() string { return filepath.Join(p.dir, "histories") }
+// historiesDir returns the folder of what the storm leaves to the judge.
+func (p *proof) historiesDir() string { return filepath.Join(p.dir, "histories") }
 
 // step returns a step of this run, nil if it was left out.
 func (p *proof) step(name string) *step {

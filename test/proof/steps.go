@@ -227,7 +227,7 @@ func (p *proof) storm() {
 		p.test(tests{
 			step: "storm", name: "storm-" + strings.ToLower(strings.Fields(s.version)[0]), folder: "suite", run: "^TestSoakStorm$", long: true,
 			soak: p.share(0.58) / time.Duration(len(p.servers)),
-			env:  []string{"SIGNALBOX_TEST_SERVER=" + s.path, "SIGNALBOX_WORLDS=single cluster", "SIGNALBOX_HISTORIES=" + p.histories_()},
+			env:  []string{"SIGNALBOX_TEST_SERVER=" + s.path, "SIGNALBOX_WORLDS=single cluster", "SIGNALBOX_HISTORIES=" + p.historiesDir()},
 		})
 	}
 }
@@ -238,7 +238,7 @@ func (p *proof) histories() {
 		p.fail("histories are those of the storm: ONLY=storm,histories")
 		return
 	}
-	p.test(tests{step: "histories", name: "histories", folder: "suite", run: "^TestHistories$", long: true, env: []string{"SIGNALBOX_HISTORIES=" + p.histories_()}})
+	p.test(tests{step: "histories", name: "histories", folder: "suite", run: "^TestHistories$", long: true, env: []string{"SIGNALBOX_HISTORIES=" + p.historiesDir()}})
 }
 
 // virtual plays seeds in virtual time, and walks by a clock of their own.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/signalbox-go/signalbox/internal/testing/tally"
@@ -127,7 +128,7 @@ func (p *proof) kindTable(s *step) {
 		if n := s.count("updates", k); n > 0 {
 			updates = fmt.Sprintf("%d of %d", s.count("lost updates", k), n)
 		}
-		falling := fmt.Sprint(s.count("falling tokens", k))
+		falling := strconv.FormatInt(s.count("falling tokens", k), 10)
 		if k == "redisson" || k == "setnx" {
 			falling = "–"
 		}

@@ -242,7 +242,7 @@ func (c *crowdOf) faults() []incident {
 			return nil
 		}
 	}
-	for_ := func(most time.Duration, do, undo func(p *redistest.Proxy)) (func(c *crowdOf) *actor, func(*crowdOf, *actor)) {
+	forSome := func(most time.Duration, do, undo func(p *redistest.Proxy)) (func(c *crowdOf) *actor, func(*crowdOf, *actor)) {
 		return func(c *crowdOf) *actor {
 				on(do)(c)
 				c.pass(most)
@@ -257,7 +257,7 @@ func (c *crowdOf) faults() []incident {
 	}
 	lasting := func(name string, most time.Duration, do, undo func(p *redistest.Proxy)) incident {
 		i := incident{name: name}
-		i.do, i.undo = for_(most, do, undo)
+		i.do, i.undo = forSome(most, do, undo)
 		return i
 	}
 	refuses := func(name string, at func() *redistest.Server, begin, end func(s *redistest.Server)) incident {
@@ -270,7 +270,7 @@ func (c *crowdOf) faults() []incident {
 			return nil
 		}, func(*crowdOf, *actor) { end(server) }}
 	}
-	any_ := func() *redistest.Server { return c.servers[c.IntN(len(c.servers))] }
+	anyServer := func() *redistest.Server { return c.servers[c.IntN(len(c.servers))] }
 	all := append(
 		processes,
 		incident{name: "connections are cut", do: on((*redistest.Proxy).CutAll)},
@@ -283,16 +283,16 @@ func (c *crowdOf) faults() []incident {
 			func(p *redistest.Proxy) { p.SetLatency(0) }),
 		lasting("messages are lost", 2*actorLife, func(p *redistest.Proxy) { p.DropPushes(true) }, func(p *redistest.Proxy) { p.DropPushes(false) }),
 		lasting("connections are refused", actorLife, func(p *redistest.Proxy) { p.Refuse(); p.CutAll() }, (*redistest.Proxy).Accept),
-		refuses("OOM", any_, func(s *redistest.Server) { s.MustDo(c.T, "CONFIG", "SET", "maxmemory", "1") },
+		refuses("OOM", anyServer, func(s *redistest.Server) { s.MustDo(c.T, "CONFIG", "SET", "maxmemory", "1") },
 			func(s *redistest.Server) { s.MustDo(c.T, "CONFIG", "SET", "maxmemory", "0") }),
-		refuses("READONLY", any_, func(s *redistest.Server) { s.MustDo(c.T, "REPLICAOF", "127.0.0.1", "1") },
+		refuses("READONLY", anyServer, func(s *redistest.Server) { s.MustDo(c.T, "REPLICAOF", "127.0.0.1", "1") },
 			func(s *redistest.Server) { s.MustDo(c.T, "REPLICAOF", "NO", "ONE") }),
 	)
 	if len(c.servers) > 1 {
 		return append(all, incident{name: "each side loses another server", do: (*crowdOf).partition, undo: (*crowdOf).join},
 			incident{name: "a server of the quorum is flushed", do: func(c *crowdOf) *actor {
 				tally.Fault("FLUSHALL")
-				any_().MustDo(c.T, "FLUSHALL")
+				anyServer().MustDo(c.T, "FLUSHALL")
 				c.pass(time.Second)
 				return nil
 			}})

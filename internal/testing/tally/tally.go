@@ -35,11 +35,15 @@ type Row struct {
 
 type key struct{ group, name string }
 
+// counts are those of the whole process: a kit does not know for which test it makes a fault.
+//
+//nolint:gochecknoglobals // see above
 var counts struct {
 	sync.Mutex
 	rows map[key]*Row
 }
 
+//nolint:gochecknoglobals // a process is told once
 var isOn = sync.OnceValue(func() bool { return os.Getenv(FileEnv) != "" })
 
 // Add counts n more.
