@@ -394,6 +394,12 @@ func (c *crowdOf) weathered() {
 	kind := c.kind.folder()
 	holds := holdsOf(c.kind, said)
 	overlaps, falling := c.violations(holds)
+	inLoss := 0
+	for _, h := range holds {
+		if c.meetsLoss(h.took, h.good) {
+			inLoss++
+		}
+	}
 	goroutines := 0
 	for _, a := range c.actors {
 		for _, line := range a.said {
@@ -425,7 +431,8 @@ func (c *crowdOf) weathered() {
 		require.Zero(c, lost, "lost updates of %d", writes)
 		require.Positive(c, writes)
 	}
-	tally.Add("grants", kind, len(holds))
+	tally.Add("grants", kind, len(holds)-inLoss)
+	tally.Add("grants in a loss", kind, inLoss)
 	tally.Add("overlaps", kind, overlaps)
 	tally.Add("falling tokens", kind, falling)
 	tally.Add("goroutines left", kind, goroutines)
@@ -470,22 +477,23 @@ func holdsOf(k Kind, said []action) (all []*heldBy) {
 // violations returns how many holds began while others took all, and how many tokens fell, beside the times for which nothing is promised.
 func (c *crowdOf) violations(holds []*heldBy) (overlaps, falling int) {
 	takes := [2]int{c.kind.takes(), c.kind.rival().takes()}
-	excluded := func(h *heldBy) bool {
-		return slices.ContainsFunc(c.storm.losses, func(l interval) bool { return l.meets(h.took, h.good) })
-	}
+	excluded := func(h *heldBy) bool { return c.meetsLoss(h.took, h.good) }
 	byTime := slices.SortedFunc(slices.Values(holds), func(a, b *heldBy) int { return cmp.Compare(a.took, b.took) })
 	var open []*heldBy
 	for i, h := range byTime {
 		open = slices.DeleteFunc(open, func(o *heldBy) bool { return o.good <= h.took })
 		open = append(open, h)
-		sum := 0
+		sum, all := 0, 0
 		for _, o := range open {
+			all += takes[side(o.rival)]
 			if !excluded(o) {
 				sum += takes[side(o.rival)]
 			}
 		}
 		if sum > max(c.kind.Of, 1) && !excluded(h) {
 			overlaps++
+		} else if all > max(c.kind.Of, 1) {
+			tally.Add("overlaps in a loss", c.kind.folder(), 1)
 		}
 		for _, before := range byTime[max(0, i-100):i] {
 			excludes := takes[side(before.rival)]+takes[side(h.rival)] > max(c.kind.Of, 1)
