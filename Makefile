@@ -184,6 +184,23 @@ bench-wheel: $(BIN)/benchstat ## the timing wheel and its rivals; needs no serve
 soak: redis ## the long-running tests, each for SOAK
 	.ci/soak $(SOAK)
 
+# SEED=7 repeats the seeds of a run, ONLY=virtual runs one step, SHORT=1 takes two minutes, SOAK=1h has the storm and virtual time take so long.
+SEED ?= 0
+ONLY ?=
+SHORT ?=
+.PHONY: proof
+proof: redis ## what shows that promises are kept: controls, faults on real servers, virtual time, models; SHORT=1 for less
+	@cd test && GOWORK=off go run ./proof -seed $(SEED) -only '$(ONLY)' $(if $(SHORT),-short) $(if $(filter command line,$(origin SOAK)),-soak $(SOAK))
+
+# Without lines of help: they write, or print, what the last run or the list has.
+.PHONY: proof-page faults promises
+proof-page: # puts the tables of the last run of make proof into docs/reliability.md
+	@cd test && GOWORK=off go run ./proof -page
+faults: # prints every fault that was mended, with its commit and the test that shows it
+	@cd test && GOWORK=off go run ./proof -faults
+promises: # prints which promise is tried with which kind
+	@cd test && GOWORK=off go test ./suite -run TestThePromisesHaveKinds -v | sed -n '/^promise/,/^$$/p'
+
 .PHONY: model
 model: ## the models of docs/engine.md and shards, by spin; MODELFLAGS=-short leaves the long runs out
 	.ci/model $(MODELFLAGS)

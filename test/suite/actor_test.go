@@ -7,9 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -25,6 +26,9 @@ const (
 	rivalEnv = "SUITE_RIVAL" // not empty: it is a rival of that kind
 	urlsEnv  = "SUITE_URLS"  // of its servers
 	nameEnv  = "SUITE_NAME"  // of the lock
+	seedEnv  = "SUITE_SEED"  // of what its users do
+	storeEnv = "SUITE_STORE" // of the store that they update with their tokens, "" for none
+	slowEnv  = "SUITE_SLOW"  // not empty: users take their time; "without tokens": and the store knows none
 )
 
 // actorLife is the lease of actors.
@@ -36,8 +40,10 @@ const users = 2
 // act is a process of a crowd. It acquires a lock and releases it, again and again, until its input ends, and prints what its users
 // know of that. Its wall clock is wrong.
 func act(stdin io.Reader, stdout io.Writer) {
-	timers.Skew(rand.N(4*time.Hour) - 2*time.Hour)
-	all := crowdKinds()
+	seed, err := strconv.ParseUint(os.Getenv(seedEnv), 10, 64)
+	must(err)
+	timers.Skew(chance{newDice(seed, users)}.below(4*time.Hour) - 2*time.Hour)
+	all := append(crowdKinds(), Kinds()...)
 	k := all[slices.IndexFunc(all, func(k Kind) bool { return k.Name == os.Getenv(kindEnv) })]
 	if os.Getenv(rivalEnv) != "" {
 		k = k.rival()
@@ -55,14 +61,39 @@ func act(stdin io.Reader, stdout io.Writer) {
 		close(over)
 	}()
 	lock := k.New(sessions, os.Getenv(nameEnv), k.options(max(actorLife, k.Shortest))...)
+	shared := newStore(os.Getenv(storeEnv), os.Getenv(nameEnv))
+	defer shared.close()
 	var group sync.WaitGroup
 	for n := range users {
-		group.Go(func() { use(n, lock, stdout, over) })
+		u := user{n, lock, shared, chance{newDice(seed, uint64(n))}, stdout}
+		group.Go(func() { u.use(over) })
 	}
 	group.Wait()
 	for _, s := range sessions {
 		must(s.Close(context.Background()))
 	}
+	left := 0
+	isOver := func() bool {
+		left = libraryGoroutines()
+		return left == 0
+	}
+	redistest.PollUntil(redistest.Patience, isOver)
+	fmt.Fprintln(stdout, note, "goroutines", left)
+}
+
+// note begins a line that is no action: it has a name and a number.
+const note = "#"
+
+// libraryGoroutines returns how many goroutines of this process the library runs in.
+func libraryGoroutines() (n int) {
+	stacks := make([]byte, 4<<20)
+	for stack := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
+		_, by, _ := strings.Cut(stack, "created by ")
+		if strings.HasPrefix(by, "github.com/signalbox-go/signalbox/internal/") && !strings.Contains(by, "/internal/testing/") {
+			n++
+		}
+	}
+	return n
 }
 
 // began is the first line of an actor. One that is stopped in the midst of a Dial fails.
@@ -75,24 +106,41 @@ func must(err error) {
 	}
 }
 
+// user is a goroutine of an actor that uses the lock.
+type user struct {
+	number int
+	lock   Lock
+	store  *store
+	chance
+	stdout io.Writer
+}
+
 // use acquires the lock and releases it until the process ends. It holds it for milliseconds, and sometimes for longer than a lease.
-func use(user int, lock Lock, stdout io.Writer, over <-chan struct{}) {
+func (u user) use(over <-chan struct{}) {
 	for {
 		select {
 		case <-over:
 			return
-		case <-time.After(rand.N(20 * time.Millisecond)): //nolint:forbidigo // users come when they like
+		case <-time.After(u.below(20 * time.Millisecond)): //nolint:forbidigo // users come when they like
 		}
 		from := now()
 		ctx, cancel := context.WithTimeout(context.Background(), redistest.WaitLimit)
-		h, err := lock.Lock(ctx)
+		h, err := u.lock.Lock(ctx)
 		cancel()
+		if errors.Is(err, signalbox.ErrUnconfirmed) { // of a latch: a round may have begun and be over
+			fmt.Fprintln(u.stdout, note, "unconfirmed", from)
+			continue
+		}
 		must(err)
-		say := func(what verb, from, to int64) { fmt.Fprintln(stdout, what, user, h.Token(), from, to) }
+		say := func(what verb, from, to int64) { fmt.Fprintln(u.stdout, what, u.number, h.Token(), from, to) }
 		say(took, from, now())
-		good, has := from, rand.N(8*time.Millisecond)
-		if rand.N(50) == 0 {
+		read := u.store.read(h.Token())
+		good, has := from, u.below(8*time.Millisecond)
+		if u.IntN(200) == 0 {
 			has = actorLife * 3 / 2
+		}
+		if os.Getenv(slowEnv) != "" {
+			has = 100 * time.Millisecond
 		}
 		for ends := time.Now().Add(has); time.Now().Before(ends) && h.Err() == nil; {
 			time.Sleep(time.Millisecond) //nolint:forbidigo // it works, and checks its lease
@@ -102,11 +150,15 @@ func use(user int, lock Lock, stdout io.Writer, over <-chan struct{}) {
 			good = at
 			say(had, good, good)
 		}
+		u.store.write(read, h.Token()) // whatever became of the lease: the store knows better
 		from = now()
 		switch err := h.Unlock(); {
 		case err == nil:
 			say(gave, from, now())
-		case errors.Is(err, signalbox.ErrLost), errors.Is(err, signalbox.ErrUnconfirmed):
+		case errors.Is(err, signalbox.ErrUnconfirmed):
+			fmt.Fprintln(u.stdout, note, "unconfirmed", from)
+			fallthrough
+		case errors.Is(err, signalbox.ErrLost):
 			say(lost, good, now()+int64(aftermath))
 		default:
 			must(err)
@@ -144,6 +196,9 @@ type action struct {
 func actionsOf(actor int, rival bool, said []string) (all []action, err error) {
 	var open [users]*action
 	for _, line := range said {
+		if strings.HasPrefix(line, note) {
+			continue
+		}
 		a := action{rival: rival}
 		if _, err := fmt.Sscan(line, &a.verb, &a.who, &a.token, &a.from, &a.to); err != nil {
 			return nil, fmt.Errorf("%q: %w", line, err)

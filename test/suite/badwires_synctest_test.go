@@ -15,6 +15,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/internal/testing/tally"
 )
 
 // badWires is a crowd with unlike terms and little patience, whose wires are slow, silent, refused, cut, and lose requests, replies and
@@ -32,9 +33,9 @@ func (w *World) onBadWires(k Kind, seed uint64, lasts time.Duration) {
 	var uses atomic.Int64
 	processes := []*Process{w.Process(k), w.Rival(k), w.Process(k)}
 	for i, p := range processes {
-		group.Go(func() { p.disturb(ctx, chance{rand.New(rand.NewPCG(seed, uint64(i)))}) })
+		group.Go(func() { p.disturb(ctx, chance{newDice(seed, uint64(i))}) })
 		for g := range 3 {
-			c := chance{rand.New(rand.NewPCG(seed, uint64(3+3*i+g)))}
+			c := chance{newDice(seed, uint64(3+3*i+g))}
 			group.Go(func() {
 				for ctx.Err() == nil {
 					if m.useSomehow(ctx, w, p, c) {
@@ -46,7 +47,7 @@ func (w *World) onBadWires(k Kind, seed uint64, lasts time.Duration) {
 		}
 	}
 	if len(w.redis) > 1 {
-		group.Go(func() { w.failServers(ctx, processes, chance{rand.New(rand.NewPCG(seed, 99))}) })
+		group.Go(func() { w.failServers(ctx, processes, chance{newDice(seed, 99)}) })
 	}
 	group.Wait()
 	require.Greater(w, uses.Load(), int64(lasts/(40*time.Second)), "it was no use")
@@ -60,6 +61,9 @@ func (w *World) onBadWires(k Kind, seed uint64, lasts time.Duration) {
 
 // chance is the dice of one goroutine.
 type chance struct{ *rand.Rand }
+
+// newDice returns the dice of a goroutine in a run with a seed.
+func newDice(seed, goroutine uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, goroutine)) }
 
 func (c chance) below(d time.Duration) time.Duration { return time.Duration(c.Int64N(int64(d))) }
 
@@ -95,6 +99,7 @@ func (w *World) failServers(ctx context.Context, processes []*Process, c chance)
 		time.Sleep(c.below(5 * time.Second))
 		server := i % len(w.redis)
 		if i%2 == 0 {
+			tally.Fault("FLUSHALL")
 			w.redis[server].FlushAll()
 			time.Sleep(w.Life * 3 / 2)
 			continue

@@ -11,7 +11,8 @@
 // time. On real servers a cell says what happens, and that it happens at last.
 //
 // Processes that are killed and stopped, on servers that restart with their data and in a cluster whose slots move, are a crowd: each
-// kind has one, and porcupine judges what its processes say.
+// kind has one, and porcupine judges what its processes say. A storm is a crowd that meets all else that can go wrong, for as long as
+// SIGNALBOX_SOAK says: make proof runs it.
 //
 // A cell that fails prints how to run it alone:
 //

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
+	"github.com/signalbox-go/signalbox/internal/testing/tally"
 )
 
 // link is one connection of a wire. Its fields are guarded by the lock of the wire, but for the connections.
@@ -117,7 +118,9 @@ func (l *link) forwardReplies(down *delayLine) {
 			muted, loses = l.muteDown, l.w.mu.loses
 		})
 		switch {
-		case muted, f == dropped, isMessage && loses:
+		case isMessage && loses:
+			tally.Fault("message lost")
+		case muted, f == dropped:
 		case f == LoseReply:
 			l.cut()
 		case f == LateReply:

@@ -15,23 +15,51 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var update = flag.Bool("update", false, "write docs/reliability.md and testdata/*.txt")
+var update = flag.Bool("update", false, "write testdata/*.txt")
 
-// The table of docs/reliability.md is that of Promises and Kinds.
-func TestThePageHasTheTable(t *testing.T) {
+// Each promise is tried with some kinds, and each kind is tried for some promises: the grid has how many rows of Kinds of each package a
+// promise is tried with, and those that are tried on real servers, too, have a star.
+func TestThePromisesHaveKinds(t *testing.T) {
 	t.Parallel()
-	const path, begin, end = "../../docs/reliability.md", "<!-- written by go test ./suite -update: begin -->\n", "<!-- end -->"
-	page, err := os.ReadFile(path)
-	require.NoError(t, err)
-	before, rest, found := strings.Cut(string(page), begin)
-	require.True(t, found, "no %q", begin)
-	got, after, found := strings.Cut(rest, end)
-	require.True(t, found, "no %q", end)
-	if *update {
-		require.NoError(t, os.WriteFile(path, []byte(before+begin+table()+end+after), 0o600))
-		return
+	var folders []string
+	for _, k := range Kinds() {
+		if !slices.Contains(folders, k.folder()) {
+			folders = append(folders, k.folder())
+		}
 	}
-	require.Equal(t, table(), got, "cd test && go test ./suite -run %s -update", t.Name())
+	grid := fmt.Sprintf("%-56s", "promise")
+	for _, f := range folders {
+		grid += fmt.Sprintf("%10s", f)
+	}
+	all := make(map[string]int)
+	for _, p := range Promises() {
+		row, tried := p.Name, 0
+		if p.Only != virtual {
+			row += " *"
+		}
+		row = fmt.Sprintf("%-56s", row)
+		for _, f := range folders {
+			n := 0
+			for _, k := range Kinds() {
+				if k.folder() == f && p.reason(k) == "" {
+					n++
+				}
+			}
+			all[f] += n
+			tried += n
+			row += fmt.Sprintf("%10d", n)
+		}
+		require.Positive(t, tried, "%s is tried with no kind", p.Name)
+		grid += "\n" + row
+	}
+	grid += fmt.Sprintf("\n%-56s", "cells")
+	for _, f := range folders {
+		require.Positive(t, all[f], "%s is tried for no promise", f)
+		grid += fmt.Sprintf("%10d", all[f])
+	}
+	if testing.Verbose() {
+		fmt.Println(grid + "\n")
+	}
 }
 
 // Each package of a kind has a row, which begins with its name. Those of shards are members of a group, and no holders of a name.
@@ -55,41 +83,4 @@ func TestEachKindHasARow(t *testing.T) {
 		assert.True(t, rows[kind], "test/suite/kinds_test.go: no row begins with %q", kind)
 	}
 	require.Positive(t, found)
-}
-
-// table returns the promises in Markdown, with the kinds that do not make each of them.
-func table() string {
-	var b strings.Builder
-	b.WriteString("| promise | what is tried | on real servers too | kinds that do not promise it |\n|---|---|---|---|\n")
-	for _, p := range Promises() {
-		number, tried, _ := strings.Cut(p.Name, "/")
-		onServers := "yes"
-		if p.Only == virtual {
-			onServers = ""
-		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", number, tried, onServers, p.without())
-	}
-	return b.String()
-}
-
-// without returns the kinds that do not make the promise, by reason. If they are most of all kinds, the reason stands alone.
-func (p Promise) without() string {
-	var reasons []string
-	kinds := make(map[string][]string)
-	for _, k := range Kinds() {
-		why := p.reason(k)
-		if why == "" {
-			continue
-		}
-		if !slices.Contains(reasons, why) {
-			reasons = append(reasons, why)
-		}
-		kinds[why] = append(kinds[why], k.Name)
-	}
-	for i, why := range reasons {
-		if len(kinds[why]) <= len(Kinds())/2 {
-			reasons[i] = strings.Join(kinds[why], ", ") + ": " + why
-		}
-	}
-	return strings.Join(reasons, "; ")
 }

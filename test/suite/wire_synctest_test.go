@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
+	"github.com/signalbox-go/signalbox/internal/testing/tally"
 )
 
 // Fault is what goes wrong with one request. What is hidden or lost is so with all that follows on its connection, since a
@@ -75,13 +76,17 @@ func (w *Wire) Requests() (names []string) {
 func (w *Wire) OnRequest(do func(name string)) { w.locked(func() { w.mu.onCount = do }) }
 
 // Silence swallows everything, on the connections that are there and on new ones.
-func (w *Wire) Silence() { w.locked(func() { w.mu.silent = true }) }
+func (w *Wire) Silence() {
+	tally.Fault("connections silent")
+	w.locked(func() { w.mu.silent = true })
+}
 
 // SilenceServer does so on the connections to one of several servers.
 func (w *Wire) SilenceServer(server int) { w.locked(func() { w.mu.away = server + 1 }) }
 
 // Refuse closes all connections, and refuses new ones.
 func (w *Wire) Refuse() {
+	tally.Fault("connections refused")
 	w.locked(func() { w.mu.refuses = true })
 	w.Cut()
 }
@@ -190,5 +195,8 @@ func (l *link) count(name string, words []string) (f Fault, onCount func(string)
 			f = HideRequest
 		}
 	})
+	if f != None {
+		tally.Fault(f.String())
+	}
 	return f, onCount
 }

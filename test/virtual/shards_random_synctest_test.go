@@ -19,6 +19,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/internal/testing/tally"
 	"github.com/signalbox-go/signalbox/shards"
 )
 
@@ -141,22 +142,22 @@ func shorten(p *shardPlan, fails func(*shardPlan) bool) *shardPlan {
 	return p
 }
 
-// tally counts what happened in all seeds: each verb with its outcome, and what the group did about it.
-type tally struct {
+// rowCounts counts what happened in all seeds: each verb with its outcome, and what the group did about it.
+type rowCounts struct {
 	mu   sync.Mutex
 	rows map[string]int
 }
 
-func newTally() *tally { return &tally{rows: make(map[string]int)} }
+func newTally() *rowCounts { return &rowCounts{rows: make(map[string]int)} }
 
-func (t *tally) add(row string) {
+func (t *rowCounts) add(row string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.rows[row]++
 }
 
 // require requires that each row was seen.
-func (t *tally) require(tb testing.TB, rows ...string) {
+func (t *rowCounts) require(tb testing.TB, rows ...string) {
 	tb.Helper()
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -169,18 +170,20 @@ func (t *tally) require(tb testing.TB, rows ...string) {
 }
 
 // play plays a plan, and returns what happened that no guarantee allows. It fails the test only for what a plan cannot cause.
-func (p *shardPlan) play(t *testing.T, counts *tally) (violations []string) {
+func (p *shardPlan) play(t *testing.T, counts *rowCounts) (violations []string) {
 	t.Helper()
 	bubbleOfUsers(t, func(w *fixture) {
 		g := newRandomGroup(w, p, counts)
 		g.embedded()
+		epoch := time.Now()
 		violations = g.play()
+		tally.Time("virtual", "time", time.Since(epoch))
 	})
 	return violations
 }
 
 // playShards plays the plan of a seed. One that fails is shortened, and the test says how to play what is left.
-func playShards(t *testing.T, p *shardPlan, counts *tally) {
+func playShards(t *testing.T, p *shardPlan, counts *rowCounts) {
 	t.Helper()
 	violations := p.play(t, counts)
 	if len(violations) == 0 {
@@ -226,10 +229,19 @@ func TestShardsUnderRandomEvents(t *testing.T) {
 func TestSoakShardsUnderRandomEvents(t *testing.T) {
 	t.Parallel()
 	more, verbs, counts := locktest.Soak(t), randomVerbs(), newTally()
-	seed := uint64(1000)
+	first := locktest.Seed(t)
+	seed := first
 	for ; more(); seed++ {
+		began := time.Now()
 		playShards(t, drawShards(seed, verbs), counts)
+		tally.Time("virtual", "on the wall", time.Since(began))
+		tally.Add("seeds", "shards", 1)
 	}
-	t.Logf("%d seeds", seed-1000)
+	t.Logf("%d seeds from %d on", seed-first, first)
 	counts.require(t)
+	counts.mu.Lock()
+	defer counts.mu.Unlock()
+	for row, n := range counts.rows {
+		tally.Add("shards", row, n)
+	}
 }

@@ -65,7 +65,7 @@ type randomGroup struct {
 	*shardLog
 
 	plan   *shardPlan
-	counts *tally
+	counts *rowCounts
 	server serverFaults
 	views  *shards.Group // the views of a session that no fault has
 	calm   chan struct{} // closed when nothing happens any more
@@ -105,7 +105,7 @@ type ownership struct {
 	returned time.Time // when the function returned last; the zero time while it runs
 }
 
-func newRandomGroup(w *fixture, p *shardPlan, counts *tally) *randomGroup {
+func newRandomGroup(w *fixture, p *shardPlan, counts *rowCounts) *randomGroup {
 	g := &randomGroup{shardLog: newShardLog(w), plan: p, counts: counts, calm: make(chan struct{})}
 	s := &g.state
 	s.all, s.latest, s.poison = make(map[*shardMember]*randomMember), make(map[string]*ownership), make(map[string]int)

@@ -4,9 +4,12 @@ package walks_test
 
 import (
 	"cmp"
+	"fmt"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"testing"
 )
 
 // check is what must be true after each step.
@@ -146,4 +149,56 @@ func (w *walk) mostPermits(since int64) int {
 		}
 	}
 	return most
+}
+
+// finder is a test that may fail: that is what finds a mistake.
+type finder struct {
+	testing.TB
+
+	found string
+}
+
+// Helper implements testing.TB.
+func (*finder) Helper() {}
+
+// Fatalf implements testing.TB.
+func (f *finder) Fatalf(format string, args ...any) {
+	f.found = fmt.Sprintf(format, args...)
+	runtime.Goexit()
+}
+
+// The rules of a walk find two holders, a token that falls, and a key that never ends.
+func TestAWalkFindsPlantedMistakes(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		plant func(w *walk, next *attempt)
+		found string
+	}{
+		"a key that never ends": {func(w *walk, _ *attempt) {
+			w.do("PERSIST", w.keys()[0])
+			w.check()
+		}, "has no expiry"},
+		"a token that falls": {func(w *walk, next *attempt) {
+			w.issue(next.kind.requestOf(tries, next), []grant{{hold: next.hold, stamp: digits(1)}})
+		}, "which is not after"},
+		"two holders": {func(w *walk, next *attempt) {
+			w.holds(grant{hold: next.hold, since: w.now, life: second})
+		}, "has the lock, and so has"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, over := &finder{TB: t}, make(chan struct{})
+			go func() { // ends at the first failure
+				defer close(over)
+				w := newWalk(f, scenes()[0], 0)
+				a, next := w.full(w.kinds[0], 0), w.full(w.kinds[0], 1)
+				w.uses(tries, a)
+				c.plant(w, next)
+			}()
+			<-over
+			if !strings.Contains(f.found, c.found) {
+				t.Errorf("%q was not found, but %q", c.found, f.found)
+			}
+		})
+	}
 }

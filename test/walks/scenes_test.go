@@ -3,15 +3,20 @@
 package walks_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/internal/testing/tally"
 )
 
 // scene is what kinds of locks a walk meets on its name.
@@ -76,11 +81,42 @@ func steps() int { return redistest.Rounds(60, 150) }
 // run takes one walk.
 func (s scene) run(tb testing.TB, seed uint64) {
 	tb.Helper()
+	s.walk(tb, seed)
+}
+
+// walk takes one walk, and returns it.
+func (s scene) walk(tb testing.TB, seed uint64) *walk {
+	tb.Helper()
 	w := newWalk(tb, s, seed)
 	for range steps() {
 		w.step()
 	}
 	w.end()
+	tally.Add("seeds", "walks", 1)
+	tally.Add("virtual", "steps of walks", steps())
+	return w
+}
+
+// trace returns a hash of all requests, replies and messages of a walk.
+func (w *walk) trace() string {
+	sum := sha256.Sum256([]byte(strings.ReplaceAll(strings.Join(w.history, "\n"), w.name, "")))
+	return hex.EncodeToString(sum[:])
+}
+
+// The same seed is the same walk, to the last byte of each request and reply.
+func TestASeedIsAWalk(t *testing.T) {
+	t.Parallel()
+	seed := locktest.Seed(t) | loses | jumps
+	for _, s := range scenes()[:5] {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			first := s.walk(t, seed).trace()
+			for range redistest.Rounds(20, 100) - 1 {
+				require.Equal(t, first, s.walk(t, seed).trace(), "SIGNALBOX_SEED=%d go test ./walks -run %s", seed, t.Name())
+			}
+			tally.Add("replays", s.name, redistest.Rounds(20, 100))
+		})
+	}
 }
 
 // P1, P2, P4 and P9, whatever is lost, late or repeated: each value that a script wrote can be read
@@ -98,7 +134,7 @@ func TestEveryWalkEndsWithAUsableName(t *testing.T) {
 	}
 }
 
-// The long form: walks from seeds that are drawn, each of which a failure names. With
+// The long form: walks from the seed of SIGNALBOX_SEED on, or of one that is drawn. A failure names its own. With
 // SIGNALBOX_WALK=Exclusive/123 only that walk is taken.
 func TestSoakEveryWalkEndsWithAUsableName(t *testing.T) {
 	t.Parallel()
@@ -107,8 +143,8 @@ func TestSoakEveryWalkEndsWithAUsableName(t *testing.T) {
 	if err != nil && only == "" {
 		t.Skip("a long test: set SIGNALBOX_SOAK to a time, such as 10m")
 	}
-	for ends := time.Now().Add(length); ; {
-		seed := rand.Uint64() >> 32
+	seed := locktest.Seed(t)
+	for ends := time.Now().Add(length); ; seed++ {
 		t.Run("Walks", func(t *testing.T) {
 			for _, s := range scenes() {
 				name, its, _ := strings.Cut(only, "/")

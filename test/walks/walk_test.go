@@ -62,7 +62,7 @@ func newWalk(tb testing.TB, s scene, seed uint64) *walk {
 // fail ends the walk, with its last steps.
 func (w *walk) fail(format string, args ...any) {
 	w.Helper()
-	w.Fatalf("%s\nwalk %s, seed %d, clock %s, after\n%s", fmt.Sprintf(format, args...), w.scene.name, w.seed, digits(w.clock),
+	w.Fatalf("%s\nSIGNALBOX_SOAK=1ns SIGNALBOX_WALK=%s/%d go test ./walks -run TestSoakEvery\nclock %s, after\n%s", fmt.Sprintf(format, args...), w.scene.name, w.seed, digits(w.clock),
 		strings.Join(w.history[max(len(w.history)-60, 0):], "\n"))
 }
 

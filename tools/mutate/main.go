@@ -75,6 +75,7 @@ func program(args []string) error {
 		flags.IntVar(&r.limit, "limit", 0, "run so many mutants, spread over the list; 0 for all")
 		flags.IntVar(&r.parallel, "parallel", runtime.NumCPU(), "how many mutants are tried at a time")
 		flags.BoolVar(&r.onlyOwn, "own", false, "run only the tests beside the code")
+		flags.BoolVar(&r.onlyKnown, "known", false, "run only the cell that killed a mutant in an earlier run, and fail if it lives")
 		flags.BoolVar(&r.isLong, "long", false, "run tests in their long form, which may wait for real time")
 		flags.DurationVar(&r.patience, "patience", 2*time.Second, "the time without a failure after which a mutant has survived a stage, of which there are three; 0 for no limit")
 	}

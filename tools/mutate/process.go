@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -22,6 +23,7 @@ type stage struct {
 	root         string
 	isLong       bool
 	patience     time.Duration
+	cells        []string // the only cells, all if there are none
 }
 
 // process is one that runs a stage. Nothing of it outlives it: it is a process group of its own, and what
@@ -49,7 +51,7 @@ func (s *stage) start() (*process, error) {
 	if !s.isLong {
 		p.cmd.Args = append(p.cmd.Args, "-test.short")
 	}
-	p.cmd.Dir, p.cmd.Env = filepath.Join(s.root, s.folder), append(os.Environ(), "GOWORK=off", "GOMAXPROCS=1", "TMPDIR="+filepath.Dir(s.base), worker.EnvBase+"="+s.base)
+	p.cmd.Dir, p.cmd.Env = filepath.Join(s.root, s.folder), append(os.Environ(), "GOWORK=off", "GOMAXPROCS=1", "TMPDIR="+filepath.Dir(s.base), worker.EnvBase+"="+s.base, worker.EnvCells+"="+strings.Join(s.cells, "\n"))
 	p.cmd.Stdout, p.cmd.Stderr, p.cmd.ExtraFiles = log, log, []*os.File{out}
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	jobs, err := p.cmd.StdinPipe()

@@ -83,6 +83,7 @@ type runner struct {
 	match           string
 	limit, parallel int
 	onlyOwn, isLong bool
+	onlyKnown       bool // a mutant meets the cell that killed it before, and no other
 	patience        time.Duration
 	hooks           []hook
 
@@ -162,6 +163,9 @@ func (r *runner) work(byFolder map[string][]int) error {
 	if !r.onlyOwn {
 		folders = append(folders, shared...)
 	}
+	if r.onlyKnown {
+		folders = slices.Compact(slices.Sorted(slices.Values(folders)))
+	}
 	var ready []*stage
 	for _, folder := range folders {
 		if len(r.left(folder, byFolder)) == 0 {
@@ -172,7 +176,13 @@ func (r *runner) work(byFolder map[string][]int) error {
 			return err
 		}
 		if binary != "" {
-			ready = append(ready, &stage{folder, binary, binary + ".json", r.root, r.isLong, r.patience})
+			s := &stage{folder: folder, binary: binary, base: binary + ".json", root: r.root, isLong: r.isLong, patience: r.patience}
+			if r.onlyKnown {
+				for _, i := range r.left(folder, byFolder) {
+					s.cells = append(s.cells, r.killer(i).cell)
+				}
+			}
+			ready = append(ready, s)
 		}
 	}
 	fmt.Printf("# built %d binaries in %.0f s\n", len(ready), time.Since(start).Seconds())
@@ -206,6 +216,13 @@ func (r *runner) work(byFolder map[string][]int) error {
 	var usage syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_CHILDREN, &usage) // it knows this argument
 	cpu := time.Duration(usage.Utime.Nano() + usage.Stime.Nano()).Minutes()
+	for _, of := range byFolder {
+		for _, i := range of {
+			if r.onlyKnown && !final(r.done[r.all.list[i].key()]).isKilled() {
+				failed = errors.Join(failed, fmt.Errorf("%v: %w", r.all.list[i], errLives))
+			}
+		}
+	}
 	fmt.Printf("# %d mutants in %.1f min (of processors %.1f min): %.0f a minute\n", len(r.tried), took, cpu, float64(len(r.tried))/took)
 	return failed
 }
@@ -216,13 +233,29 @@ func (r *runner) left(folder string, byFolder map[string][]int) (numbers []int) 
 		for _, i := range of {
 			found := r.done[r.all.list[i].key()]
 			isDone := slices.ContainsFunc(found, func(f result) bool { return f.isLast() || f.stage == folder })
-			if (own == folder || slices.Contains(shared, folder)) && !isDone {
+			meets := own == folder || slices.Contains(shared, folder)
+			if r.onlyKnown {
+				meets = r.killer(i).stage == folder
+			}
+			if meets && !isDone {
 				numbers = append(numbers, i)
 			}
 		}
 	}
 	slices.Sort(numbers)
 	return numbers
+}
+
+var errLives = errors.New("no test notices it any more")
+
+// killer returns the verdict of an earlier run that killed a mutant, or an empty one.
+func (r *runner) killer(i int) result {
+	for _, known := range r.known[r.all.list[i].key()] {
+		if known.isKilled() {
+			return known
+		}
+	}
+	return result{}
 }
 
 // runStage tries mutants in a stage, with several processes.

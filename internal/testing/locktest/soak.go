@@ -3,7 +3,9 @@
 package locktest
 
 import (
+	"math/rand/v2"
 	"os"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -30,4 +32,21 @@ func Soak(tb testing.TB) (more func() bool) {
 		first = false
 		return again && !tb.Failed()
 	}
+}
+
+// SeedEnv names the environment variable that has the first seed of tests that draw what happens. Without it they draw that, too.
+const SeedEnv = "SIGNALBOX_SEED"
+
+// Seed returns the seed of SeedEnv, or one that is drawn.
+func Seed(tb testing.TB) uint64 {
+	tb.Helper()
+	text := os.Getenv(SeedEnv)
+	if text == "" {
+		return rand.Uint64() >> 32
+	}
+	seed, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		tb.Fatalf("%s: %v", SeedEnv, err)
+	}
+	return seed
 }

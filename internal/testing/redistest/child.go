@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/signalbox-go/signalbox/internal/testing/tally"
 )
 
 // Process is a child process that runs a registered function. Lines are read by one
@@ -120,6 +122,11 @@ func (p *Process) ReadLine(limit time.Duration) (string, error) {
 
 // Kill ends the child with SIGKILL, also a frozen one, and returns when it is gone.
 func (p *Process) Kill() {
+	tally.Fault("process killed (SIGKILL)")
+	p.kill()
+}
+
+func (p *Process) kill() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.mu.proc.end()
@@ -127,6 +134,7 @@ func (p *Process) Kill() {
 
 // Freeze stops the child (SIGSTOP) and returns when every thread of it is stopped.
 func (p *Process) Freeze() {
+	tally.Fault("process stopped (SIGSTOP)")
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.mu.proc.freeze(); err != nil {
@@ -180,7 +188,7 @@ func (p *Process) process() *supervised {
 
 // Close kills the child and closes its pipes. A Process of [Child] is closed when its test ends.
 func (p *Process) Close() {
-	p.Kill()
+	p.kill()
 	p.CloseInput()
 	_ = p.stdout.Close() // only read from
 }

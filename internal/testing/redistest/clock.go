@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/signalbox-go/signalbox/internal/testing/tally"
 )
 
 const (
@@ -36,12 +38,18 @@ type Clock struct{ file string }
 func NewClock(tb testing.TB) *Clock {
 	tb.Helper()
 	c := &Clock{filepath.Join(tb.TempDir(), "ahead")}
-	c.Set(tb, 0)
+	c.set(tb, 0)
 	return c
 }
 
 // Set sets the clock ahead of this machine's, or behind it if ahead is negative.
 func (c *Clock) Set(tb testing.TB, ahead time.Duration) {
+	tb.Helper()
+	tally.Fault("server's clock set")
+	c.set(tb, ahead)
+}
+
+func (c *Clock) set(tb testing.TB, ahead time.Duration) {
 	tb.Helper()
 	// By a rename: the server reads the file each time that it asks for the time.
 	err := os.WriteFile(c.file+".new", fmt.Appendf(nil, "%+.3f\n", ahead.Seconds()), 0o600)
@@ -70,6 +78,12 @@ func NeedClocks(tb testing.TB) {
 	default:
 		tb.Skip(err)
 	}
+}
+
+// HasClocks reports whether servers can have clocks of their own here.
+func HasClocks() bool {
+	_, err := faketime()
+	return err == nil
 }
 
 var errNoFaketime = errors.New("there is no libfaketime, by which a server has a clock of its own: " +

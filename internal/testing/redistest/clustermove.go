@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strconv"
 	"testing"
+
+	"github.com/signalbox-go/signalbox/internal/testing/tally"
 )
 
 // Move is a slot on its way from one node to another. Between its steps a test sees what clients see while
@@ -34,6 +36,7 @@ func (c *Cluster) MoveSlot(tb testing.TB, slot int, to *Server) {
 // away (TRYAGAIN).
 func (c *Cluster) BeginMove(tb testing.TB, slot int, to *Server) *Move {
 	tb.Helper()
+	tally.Fault("slot moved")
 	m := &Move{Slot: slot, From: c.Owner(tb, slot), To: to, cluster: c}
 	if m.From == to {
 		tb.Fatalf("redistest: slot %d is at %s already", slot, to.Addr())

@@ -6,11 +6,18 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/signalbox-go/signalbox/internal/testing/tally"
 )
 
 // Kill ends the server with SIGKILL, also a frozen one, and returns when it is gone. Its
 // clients see their connections closed. A server that has ended is left as it is.
 func (s *Server) Kill() {
+	tally.Fault("server killed")
+	s.kill()
+}
+
+func (s *Server) kill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.endLocked()
@@ -30,7 +37,7 @@ func (s *Server) Stop() {
 // Restart starts the server again on its port, empty, after killing it if it still runs. It returns when
 // the server accepts commands. A node of a cluster and a sentinel know what they knew before of the others.
 func (s *Server) Restart() {
-	s.Kill()
+	s.kill()
 	if err := s.launch(); err != nil {
 		s.report.failf("redistest: restart: %v", err)
 	}
@@ -62,6 +69,7 @@ func withoutFolder(text string) string {
 // Freeze stops the process (SIGSTOP) and returns when it is stopped. Connections stay open, the kernel
 // accepts new ones, and the server sends no replies. Kill and the end of the test need no Thaw.
 func (s *Server) Freeze() {
+	tally.Fault("server stopped (SIGSTOP)")
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.mu.proc.freeze(); err != nil {

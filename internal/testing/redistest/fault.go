@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/signalbox-go/signalbox/internal/testing/tally"
 )
 
 // FaultKind says what a Fault does. A stream cannot have holes, so a fault of one request or reply
@@ -104,7 +106,10 @@ func (a *ArmedFault) begin() {
 func (a *ArmedFault) finish() {
 	a.begin()
 	if a != nil {
-		a.once.Do(func() { close(a.done) })
+		a.once.Do(func() {
+			tally.Fault(a.fault.Kind.String())
+			close(a.done)
+		})
 	}
 }
 

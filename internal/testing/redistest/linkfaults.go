@@ -2,7 +2,11 @@
 
 package redistest
 
-import "time"
+import (
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/testing/tally"
+)
 
 // request forwards a request, or does what the request's fault says. It runs in the reader of
 // requests, so no later request is read before it returns.
@@ -40,6 +44,7 @@ func (l *link) reply(f frame) {
 	m := packet{data: f.raw, due: l.arrival()}
 	c, s := l.pending.match(f)
 	if c == messageFrame && l.proxy.dropPushes.Load() {
+		tally.Fault("message lost")
 		return
 	}
 	l.proxy.counter.reply(s)

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/signalbox-go/signalbox/internal/testing/tally"
 )
 
 // Proxy forwards connections to a server and fails as tests direct. It understands RESP2 and RESP3. All
@@ -94,14 +96,19 @@ func (p *Proxy) Close() {
 	p.mu.Lock()
 	p.mu.closed = true
 	p.mu.Unlock()
-	p.Refuse()
-	p.CutAll()
+	p.refuse()
+	p.cut()
 	p.links.Wait()
 	p.reserved.free()
 }
 
 // Refuse makes new connections fail with "connection refused". Those that exist stay.
 func (p *Proxy) Refuse() {
+	tally.Fault("connections refused")
+	p.refuse()
+}
+
+func (p *Proxy) refuse() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if l := p.mu.listener; l != nil {
@@ -147,6 +154,11 @@ func (p *Proxy) Accept() {
 
 // CutAll closes all connections at once, in both directions.
 func (p *Proxy) CutAll() {
+	tally.Fault("connections cut")
+	p.cut()
+}
+
+func (p *Proxy) cut() {
 	for _, l := range p.current() {
 		l.abort()
 	}
@@ -155,6 +167,7 @@ func (p *Proxy) CutAll() {
 // HalfOpenAll makes all connections half open, as HalfOpen does with one. New connections
 // are not affected.
 func (p *Proxy) HalfOpenAll() {
+	tally.Fault("connections half open")
 	for _, l := range p.current() {
 		l.silence()
 	}
@@ -181,7 +194,11 @@ func (p *Proxy) DropPushes(on bool) { p.dropPushes.Store(on) }
 
 // SetLatency makes everything that arrives from now on take d longer, in each direction,
 // in order. It models distance, not bandwidth.
-func (p *Proxy) SetLatency(d time.Duration) { p.latency.Store(int64(d)) }
+func (p *Proxy) SetLatency(d time.Duration) {
+	if p.latency.Swap(int64(d)) == 0 && d > 0 {
+		tally.Fault("everything late")
+	}
+}
 
 // current returns the open links.
 func (p *Proxy) current() []*link {

@@ -9,21 +9,35 @@ import (
 	"strconv"
 
 	"go.uber.org/goleak"
+
+	"github.com/signalbox-go/signalbox/internal/testing/tally"
 )
 
 // Tests are those of a package, as its TestMain has them: a *testing.M, or what was made of one here.
 type Tests interface{ Run() int }
 
-// VerifyTestMain runs tests, exits, and fails if they leave a goroutine behind. Those are no fault in which a client of a
+// VerifyTestMain runs tests, writes what they counted, exits, and fails if they leave a goroutine behind. Those are no fault in which a client of a
 // cluster waits for some seconds although it was closed.
 func VerifyTestMain(tests Tests) {
-	goleak.VerifyTestMain(tests,
+	goleak.VerifyTestMain(counted(tests),
 		// It closes the connections that the client has replaced, after five seconds.
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"),
 		// It asks for the nodes again, up to a second after an error.
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"),
 		// It closes the connection to a node that sent the client back to that node, after five seconds.
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient).redirectOrNew.func1"))
+}
+
+// counted returns tests after which the file of package tally is written.
+func counted(tests Tests) Tests {
+	return testFunc(func() int {
+		code := tests.Run()
+		if err := tally.Write(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		return code
+	})
 }
 
 // testFunc runs tests.

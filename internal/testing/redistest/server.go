@@ -127,9 +127,9 @@ func (s *Server) Log() string {
 	return s.mu.log.String()
 }
 
-// Close is Kill, and lets others have the server's port.
+// Close ends the server as Kill does, and lets others have its port.
 func (s *Server) Close() {
-	s.Kill()
+	s.kill()
 	s.freePorts()
 }
 

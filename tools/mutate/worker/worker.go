@@ -16,6 +16,7 @@ import (
 	"regexp"
 	"runtime/metrics"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -25,8 +26,9 @@ import (
 
 // The environment of a process that works: the file with what each cell reaches, and the descriptor that it reports to.
 const (
-	EnvBase = "SIGNALBOX_MUTANT_BASE"
-	reports = 3
+	EnvBase  = "SIGNALBOX_MUTANT_BASE"
+	EnvCells = "SIGNALBOX_MUTANT_CELLS" // the names of the only cells, a line each; all if it is empty
+	reports  = 3
 )
 
 // maxMemory is what a process may have. A mutant that never ends may take more, and the machine with it.
@@ -176,6 +178,9 @@ func Work(t *testing.T) {
 		if flag.Lookup(flagName) != nil {
 			_ = flag.Set(flagName, value)
 		}
+	}
+	if only := os.Getenv(EnvCells); only != "" {
+		cells = slices.DeleteFunc(cells, func(c *cell) bool { return !slices.Contains(strings.Split(only, "\n"), c.Name) })
 	}
 	go p.watch()
 	if err := p.learn(name); err != nil {
