@@ -197,7 +197,7 @@ func (h *Hold) OnTermEnd(end renewal.End) {
 	}()
 }
 
-// OnKept implements renewal.KeptOwner, for an Owner that keeps holds which no goroutine uses.
+// OnKept implements renewal.KeptOwner, for an Owner that is one, too.
 func (h *Hold) OnKept(sent clock.Instant, isMarked bool) {
 	if owner, is := h.owner.(renewal.KeptOwner); is {
 		owner.OnKept(sent, isMarked)

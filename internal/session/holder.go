@@ -43,7 +43,7 @@ const keptMode = "k"
 // kinds are the kinds of locks by their letters.
 //
 //nolint:gochecknoglobals // a constant table
-var kinds = map[string]string{"r": "reentrant", keptMode: "reentrant", "f": "fair", "w": "rwlock", "q": "redlock", "l": "reentrant or fair"}
+var kinds = map[string]string{"r": "reentrant", keptMode: "reentrant", "R": "reentrant", "f": "fair", "F": "fair", "w": "rwlock", "q": "redlock", "l": "reentrant or fair"}
 
 // KindName returns the kind for a letter of a holder key: the letter itself if a later release wrote it.
 func KindName(letter string) string {

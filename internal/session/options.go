@@ -64,6 +64,7 @@ const (
 	DrainLimit
 	Retry
 	KeepWarm
+	Wanted
 )
 
 // optionRow says which kinds have an option, and how a lock of another kind drops a default of it. drop
@@ -95,6 +96,7 @@ var optionTable = []optionRow{
 	{Linger, "once.Linger", []Kind{Once}, nil},
 	{MaxWaiters, "WithMaxWaiters", []Kind{Reentrant, Fair, RWLock, Semaphore}, func(l *LockSettings) { l.MaxWaiters = 0 }},
 	{KeepWarm, "WithKeepWarm", []Kind{Reentrant}, func(l *LockSettings) { l.KeepWarm = 0 }},
+	{Wanted, "WithWanted", []Kind{Reentrant, Fair}, func(l *LockSettings) { l.Wanted = false }},
 	{Fenced, "Fenced", []Kind{Redlock}, func(l *LockSettings) { l.Quorum.Fenced = false }},
 	{StepDown, "StepDown", []Kind{Election}, func(l *LockSettings) { l.Election.StepDown = 0 }},
 	{Value, "Value", []Kind{Election}, func(l *LockSettings) { l.Election.Value = "" }},
@@ -169,7 +171,7 @@ func (l *LockSettings) Unsupported(in string) error {
 	for _, o := range []struct {
 		option OptionID
 		name   string
-	}{{Keep, "Keep"}, {TokenFloor, "WithTokenFloor"}, {FirstLease, "WithFirstLease"}, {KeepWarm, "WithKeepWarm"}} {
+	}{{Keep, "Keep"}, {TokenFloor, "WithTokenFloor"}, {FirstLease, "WithFirstLease"}, {KeepWarm, "WithKeepWarm"}, {Wanted, "WithWanted"}} {
 		if l.Given&o.option != 0 {
 			return fmt.Errorf("%w: %s: a lock in the layout of %s does not have it", errs.ErrBadOption, o.name, in)
 		}
@@ -180,7 +182,7 @@ func (l *LockSettings) Unsupported(in string) error {
 // contradictions are options that say different things about one lease.
 //
 //nolint:gochecknoglobals // a constant table
-var contradictions = [][2]OptionID{{RenewedLease, FixedLease}, {MaxHold, FixedLease}, {KeepWarm, FixedLease}, {KeepWarm, MaxHold}}
+var contradictions = [][2]OptionID{{RenewedLease, FixedLease}, {MaxHold, FixedLease}, {KeepWarm, FixedLease}, {KeepWarm, MaxHold}, {Wanted, FixedLease}}
 
 // Contradiction returns an error if two of the options given contradict each other: the lock cannot have both, and must not
 // choose in silence.

@@ -109,11 +109,11 @@ if joins then
     mark()
     is_marked = true
   elseif left_us > 0 and string.find(hold, '[RF]', TICKET_LENGTH) then
-    -- Of the tickets before this one none may have sent a message: there are none, they are the
-    -- holder's own, or came before its grant and are dead.
+    -- No ticket before this one may have sent a message that counts: there is none, they are the
+    -- holder's own, or dead.
     local owner, behind = string.sub(hold, 1, SESSION_LENGTH), string.sub(tail[1] or '', 1, SESSION_LENGTH)
-    if owner ~= session and behind ~= session
-      and (behind == '' or behind == owner or not is_alive(redis.call('HGET', heartbeats, behind), now)) then
+    local life = behind ~= '' and (behind == session and before[1] or redis.call('HGET', heartbeats, behind))
+    if owner ~= session and (behind == owner or not is_alive(life, now)) then
       recall('[RF]')
     end
   end

@@ -389,11 +389,9 @@ inline take_free(i, e) {
 
 /* ---- The server ---- */
 
-/* A session that was dead is alive again, with its tickets but i: the holder learns of them by its next renewal. */
+/* The session of i was dead, and is alive again without a new ticket: the holder learns of it by its next renewal. */
 inline come_back(i) {
-  for (a : 0 .. N-1) {
-    if :: WANTED && a != i && ticket[a] > 0 && life[session(a)] == 0 && owner < N && session(a) != session(owner) -> unasked[owner] = 1 :: else fi
-  }
+  if :: WANTED && owner < N && session(owner) != session(i) -> unasked[owner] = 1 :: else fi
 }
 
 inline lengthen_life(i, countdown) {
@@ -518,8 +516,10 @@ inline enter(i, countdown, in_time) {
      :: else ->
         if :: mark && ticket[i] == 0 && may_notify(i) -> notify(i) :: else fi;
         if :: kept(ENTER_MARKS) -> set_mark(i) :: else fi;
-        if :: ticket[i] == 0 -> queue(i); x = i :: else -> x = NONE fi;
-        if :: life[session(i)] == 0 -> come_back(x) :: else fi;
+        if
+        :: ticket[i] == 0 -> queue(i)
+        :: else -> if :: life[session(i)] == 0 -> come_back(i) :: else fi
+        fi;
         lengthen_life(i, countdown);
         if :: owner == NONE -> hand_off(i) :: else fi
      fi;
@@ -540,7 +540,7 @@ inline poll(i, countdown) {
   if
   :: owner == i -> expiry = MAX(expiry, LW)
   :: owner != i && ticket[i] > 0 ->
-     open = 0; if :: life[session(i)] == 0 -> come_back(NONE) :: else fi; lengthen_life(i, countdown);
+     open = 0; if :: life[session(i)] == 0 -> come_back(i) :: else fi; lengthen_life(i, countdown);
      if :: kept(POLL_MARKS) -> if :: !mark -> reached(5) :: else fi; set_mark(i) :: else fi;   /* the mark was lost */
      if :: owner == NONE -> hand_off(i) :: else fi
   :: else
@@ -598,8 +598,12 @@ inline requeue(i, o, countdown, in_time) {
      :: (owner != i || o == i) && y && in_time -> take_free(i, LW)
      :: else ->
         if :: owner == o -> owner = NONE; expiry = 0 :: else fi;
-        if :: mark && (in_time || !kept(QUEUE_IN_TIME)) && ticket[i] == 0 -> queue(i) :: else fi;
-        if :: ticket[i] > 0 && kept(CARRY_HEARTBEAT) -> if :: life[session(i)] == 0 -> come_back(NONE) :: else fi; lengthen_life(i, countdown) :: else fi;
+        if
+        :: mark && (in_time || !kept(QUEUE_IN_TIME)) && ticket[i] == 0 ->
+           queue(i); if :: owner != NONE && owner < N -> unasked[owner] = WANTED :: else fi   /* it sends no message */
+        :: else
+        fi;
+        if :: ticket[i] > 0 && kept(CARRY_HEARTBEAT) -> if :: life[session(i)] == 0 -> come_back(i) :: else fi; lengthen_life(i, countdown) :: else fi;
         if :: owner == NONE && mark -> hand_off(i) :: else fi
      fi;
      z = (z -> countdown : MIN(countdown, paid[session(i)]));
