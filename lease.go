@@ -40,6 +40,12 @@ func (l Lease) Done() <-chan struct{} { return hold.Lease(l).Done() }
 // Unlock, and for the zero Lease, it returns the zero time.
 func (l Lease) Deadline() time.Time { return hold.Lease(l).Deadline() }
 
+// Wanted returns a channel that is closed when another session waits for the lock, if the lock has WithWanted; else it returns nil, as
+// for the zero Lease. The lease stays: the holder decides when to unlock. It stays closed for this hold, also for the goroutines of
+// the process that it is handed over to, and is not closed by the end of the lease; see Done. The channel of a multilock is closed with
+// that of a member. No round trip.
+func (l Lease) Wanted() <-chan struct{} { return hold.Lease(l).Wanted() }
+
 // Bind returns a child of ctx that also ends with the lease, before the lock is released or handed
 // over. context.Cause says why it ended: ErrReleased, ErrLost or ErrMaxHold. Its Err compares the
 // clock itself. If the lease has ended, or is the zero Lease, the context has ended too. If ctx is

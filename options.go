@@ -264,6 +264,32 @@ func WithKeepWarm(d time.Duration) LockOption {
 	return session.Option(proto.OptionKeepWarm, session.CheckKeepWarm(d), func(l *session.LockSettings) { l.KeepWarm = d })
 }
 
+// WithWanted lets the holder of a lock learn that another session waits for it: the channel of Lease.Wanted is closed. Nothing is
+// taken away. It is for work that can stop at many places, such as a long scan, and should let others in. It is an option of reentrant
+// and fair; a multilock has it if a member has.
+//
+// The channel is closed when the server says that a living session other than the holder's has a ticket in the queue. Goroutines of
+// the holder's own session do not close it, nor does TryLock, an rwlock or a redlock of the name. A waiter that gives up later does not
+// open it again.
+//
+// The holder learns of a waiter:
+//
+//   - by a message, as soon as the queue forms. A hold that is shorter than 100 ms may end without it: then the session is not
+//     subscribed.
+//   - if the message is lost, with WithPolling, or if the waiter has an older release, by the next renewal: within a second after the
+//     grant, later a third of the lease. So does a holder that was granted the lock by the queue: it learns by its first renewal
+//     who waits behind it. Beside WithKeepWarm such a holder gets no message, and learns by renewals alone.
+//
+// A message or a mark at the server is only a hint: the session asks, with one script for each lock, in one pipeline. An uncontended lock costs
+// what it costs without the option. Its renewals go in a script of their own; after a wait at the server each of them is followed by the
+// question until the channel is closed.
+//
+// Goroutines of a session that use the option share no ticket with those that do not. It is ErrBadOption with WithFixedLease, and
+// in layouts of others.
+func WithWanted() LockOption {
+	return session.Option(proto.OptionWanted, nil, func(l *session.LockSettings) { l.Wanted = true })
+}
+
 // Layout is how a lock is stored on the server: Native, or a layout of other clients. Such a layout has a package of its
 // own, whose function Layout returns it; docs/migration.md lists them. The zero value is Native.
 type Layout session.LayoutHandle

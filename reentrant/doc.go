@@ -57,6 +57,7 @@
 //	next use in a turn    0
 //	acquired again        0
 //	used again, kept      0 (signalbox.WithKeepWarm)
+//	learns of a waiter    1 message and 1 round trip (signalbox.WithWanted)
 //	held for over 0.5 s   1 renewal within a second, then 1 each third of the lease
 //	waiting               1 poll a second for each lock and session
 //

@@ -35,8 +35,8 @@ type Shared struct {
 // NewShared returns what locks share whose leases are as long as lease.
 func (m *Manager) NewShared(scope *hold.Scope, request *queue.Request, lease time.Duration) Shared {
 	s := Shared{m, scope, request, hold.Config{Keeper: m.session.Keeper, Script: m.Renew, Life: lease, Renewed: true}}
-	if request.KeepFor > 0 {
-		s.renewal.Script, s.renewal.MayBeIdle = m.Keep, true
+	if request.KeepFor > 0 || request.Wanted {
+		s.renewal.Script, s.renewal.MayBeIdle, s.renewal.Wanted = m.Keep, request.KeepFor > 0, request.Wanted
 	}
 	return s
 }

@@ -28,6 +28,8 @@ const (
 	Kept Mode = "k"
 	// Ordered has a ticket for each goroutine, and hands nothing over: fair.
 	Ordered Mode = "f"
+	// WantedTurns and WantedOrdered are Turns and Ordered for a holder that learns that another session waits: signalbox.WithWanted.
+	WantedTurns, WantedOrdered Mode = "R", "F"
 )
 
 // Exclusive is a lock that one holder has at a time. It is written once. Packages reentrant and fair are made of it.
@@ -98,11 +100,19 @@ func (e *Exclusive) share(r *exclusiveRegistry, mode Mode, s *session.Resolved) 
 func (e *Exclusive) newRequest(mode Mode, s *session.Resolved) *queue.Request {
 	table := e.table()
 	w := &queue.Request{Life: s.Terms.First(), FloorTTL: s.Floor}
+	w.Wanted = s.Wanted && !s.Terms.Fixed && table.Queue != nil && table.Queue.Waiters != nil
 	if table.ModeInHold {
 		w.Mode = string(mode)
 	}
+	if w.Wanted && !e.Session.Settings.Polling { // else no message arrives
+		w.Mode = string(WantedTurns)
+		if mode == Ordered {
+			w.Mode = string(WantedOrdered)
+		}
+	}
+	unkept := w.Mode
 	if mode == Turns && !s.Terms.Fixed && s.Terms.MaxHold == 0 {
-		w.ShareKey = waitroom.ShareKey{MaxHolds: 1, Lease: s.Terms.Lease, FirstLease: s.Terms.First(), Replicas: s.Replicas.Small()}
+		w.ShareKey = waitroom.ShareKey{MaxHolds: 1, Lease: s.Terms.Lease, FirstLease: s.Terms.First(), Replicas: s.Replicas.Small(), Wanted: w.Wanted}
 		if table.Queue != nil && table.Queue.Keep != nil && s.KeepWarm > 0 && !e.Session.Settings.Polling {
 			w.Mode, w.KeepFor = string(Kept), s.KeepWarm
 		}
@@ -110,7 +120,7 @@ func (e *Exclusive) newRequest(mode Mode, s *session.Resolved) *queue.Request {
 	w.ShareKey = ShareKeyFor(&table.Table, w.ShareKey, waitroom.ShareKey{Policy: waitroom.Own, MaxHolds: 1})
 	if w.KeepFor > 0 {
 		joint := *w
-		joint.Mode, joint.KeepFor = string(Turns), 0 // its first waiter need not recall it
+		joint.Mode, joint.KeepFor = unkept, 0 // its first waiter need not recall it
 		w.Joint = &joint
 	}
 	return w

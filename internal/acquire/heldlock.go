@@ -122,6 +122,12 @@ func (h *heldLock) leaveLocal() {
 	}
 }
 
+// OnWanted implements queue.WantedHold.
+func (h *heldLock) OnWanted() { h.Hold.SetWanted() }
+
+// LearnsOfWaiters implements hold.WantedOwner.
+func (h *heldLock) LearnsOfWaiters() bool { return h.acquirer.Request.Wanted }
+
 // Named implements hold.Namer.
 func (h *heldLock) Named(op string, err error) error { return h.acquirer.Base.Named(op, err) }
 

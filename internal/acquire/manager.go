@@ -101,6 +101,13 @@ func (m *Manager) Recall(attempt string) {
 	}
 }
 
+// Resubscribed implements session.RecallRegistry.
+func (m *Manager) Resubscribed() {
+	if m.Queues != nil {
+		m.Queues.Resubscribed()
+	}
+}
+
 // RecallAll implements session.RecallRegistry. Holds that are idle now end together.
 func (m *Manager) RecallAll() {
 	m.endIdle()

@@ -25,6 +25,8 @@ type rareState struct {
 	slots []entrySlot // the slots for which the hold itself has no room
 	free  []uint64    // the indexes of the empty ones of these
 	lost  *namedEnd   // nil while the hold is not lost
+	// wanted is nil until Wanted is called, or another session waits.
+	wanted *wantedState
 }
 
 func (h *Hold) rareLocked() *rareState {

@@ -196,7 +196,7 @@ func (h *Hold) OnTermEnd(end End) {
 	}()
 }
 
-// OnKept implements hold.KeptOwner, for an Owner that keeps holds which no goroutine uses.
+// OnKept implements KeptOwner, for an Owner that is one, too.
 func (h *Hold) OnKept(sent timers.Instant, isMarked bool) {
 	if owner, is := h.owner.(KeptOwner); is {
 		owner.OnKept(sent, isMarked)

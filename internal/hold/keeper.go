@@ -165,9 +165,9 @@ func (k *Keeper) renew(now timers.Instant, script *scripts.Script, terms []renew
 	k.report(terms, now, failed)
 }
 
-// kept notifies the owner of a hold that may be idle.
+// kept notifies the owner of a hold that may be idle, or wants to learn of waiters.
 func (t *Term) kept(sent timers.Instant, isMarked bool) {
-	if owner, is := t.owner.(KeptOwner); is && t.config.MayBeIdle {
+	if owner, is := t.owner.(KeptOwner); is && (t.config.MayBeIdle || t.config.Wanted) {
 		owner.OnKept(sent, isMarked)
 	}
 }

@@ -21,7 +21,7 @@ type TermOwner interface {
 	OnTermEnd(end End)
 }
 
-// KeptOwner is an Owner that keeps holds which no goroutine uses; see Config.MayBeIdle.
+// KeptOwner is an Owner that learns from renewals whether another attempt may want the lock; see Config.MayBeIdle and Config.Wanted.
 type KeptOwner interface {
 	// OnKept is called for each renewal, sent at sent, that found the hold. isMarked says that its key was marked: another
 	// attempt may want the lock. OnKept is called as OnTermEnd is.
@@ -72,6 +72,8 @@ type Config struct {
 	// MayBeIdle says that the hold may be kept while no goroutine uses it. Then renewals ask for the life that the server gave
 	// last, unless one use has lasted since the renewal before; see Rest. The Owner is a KeptOwner.
 	MayBeIdle bool
+	// Wanted says that the Owner is a KeptOwner, also if the hold is not kept.
+	Wanted bool
 	// Fixed says that the term was to end then, and so is lost, and has not been held for too long.
 	Fixed bool
 }
@@ -201,6 +203,13 @@ func (t *Term) IsFresh(now timers.Instant) bool {
 // Overdue reports whether the deadline is reached, as far as that is known without a lock: Alive has to
 // confirm true.
 func (t *Term) Overdue(now timers.Instant) bool { return t.deadline.Load().Reached(now) }
+
+// Ended reports whether the term has ended, without a look at the clock.
+func (t *Term) Ended() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.mu.state == ended
+}
 
 // Config returns how the term keeps its hold.
 func (t *Term) Config() *Config { return t.config }

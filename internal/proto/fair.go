@@ -7,6 +7,6 @@ package proto
 //nolint:gochecknoglobals // a constant table
 var Fair = Kind{
 	Name:     "fair",
-	Options:  optionsOfLocks,
+	Options:  optionsOfLocks | OptionWanted,
 	InLayout: func(l *Layout) bool { return l.Fair != nil },
 }

@@ -30,7 +30,7 @@ const keptMode = "k"
 // kindsByLetter are the kinds of locks by their letters in the holder key. They belong to the key, which several kinds share.
 //
 //nolint:gochecknoglobals // a constant table
-var kindsByLetter = map[string]string{"r": "reentrant", keptMode: "reentrant", "f": "fair", "w": "rwlock", "q": "redlock", "l": ExclusiveUse}
+var kindsByLetter = map[string]string{"r": "reentrant", keptMode: "reentrant", "R": "reentrant", "f": "fair", "F": "fair", "w": "rwlock", "q": "redlock", "l": ExclusiveUse}
 
 // KindName returns the kind for a letter of a holder key: the letter itself if a later release wrote it.
 func KindName(letter string) string {

@@ -57,7 +57,7 @@ var nativeLock = ExclusiveTable{
 		Renew:        scripts.HolderRenew,
 		Queue: &QueueScripts{
 			Enter: scripts.LockEnter, Poll: scripts.LockPoll, Heartbeat: scripts.LockHeartbeat, Leave: scripts.LockLeave,
-			Free: scripts.LockFree, Keep: scripts.LockKeep, Requeue: scripts.LockRequeue,
+			Free: scripts.LockFree, Keep: scripts.LockKeep, Waiters: scripts.LockWaiters, Requeue: scripts.LockRequeue,
 		},
 	},
 	CompatibleKinds: "rfk",

@@ -39,13 +39,14 @@ const (
 	OptionDrainLimit
 	OptionRetry
 	OptionKeepWarm
+	OptionWanted
 )
 
 //nolint:gochecknoglobals // a constant table
 var optionNames = [...]string{
 	"WithRenewedLease", "WithFixedLease", "WithMaxHold", "WithReplicas", "WithLayout", "WithLayout(Native)", "ExactCapacity", "Plain", "Keep",
 	"Fenced", "GreatestLease", "WithTokenFloor", "StepDown", "Value", "WithFirstLease", "once.Keep", "WithMaxWaiters", "WithClass", "once.Linger",
-	"shards.Weight", "shards.Limit", "shards.Value", "RebalanceDelay", "Moves", "DrainLimit", "Retry", "WithKeepWarm",
+	"shards.Weight", "shards.Limit", "shards.Value", "RebalanceDelay", "Moves", "DrainLimit", "Retry", "WithKeepWarm", "WithWanted",
 }
 
 const (

@@ -12,7 +12,7 @@ import (
 //nolint:gochecknoglobals // a constant table
 var Reentrant = Kind{
 	Name:     "reentrant",
-	Options:  optionsOfLocks | OptionKeepWarm,
+	Options:  optionsOfLocks | OptionKeepWarm | OptionWanted,
 	InLayout: func(l *Layout) bool { return l.Lock != nil },
 	Key:      func(n Set) string { return n.Holder },
 	Read:     readHolderKey,

@@ -49,11 +49,11 @@ type Attempt struct {
 	localHold session.LocalHold
 	footprint session.Footprint // what the server may have of the attempt; a requeue counts as an enter of the new one
 
-	slot         uint32 // the slot in the list of waiting attempts; see place
-	state        attemptState
-	place        place
-	idle         idleState
-	needsRecheck bool // Recheck was called before Begin: the attempt may have had the lock before that, and lost it
+	slot  uint32 // the slot in the list of waiting attempts; see place
+	state attemptState
+	place place
+	idle  idleState
+	flags attemptFlags
 }
 
 // attemptWait is what an attempt needs only if it has to wait, and what the ticket of which it is the first one needs then.
@@ -311,11 +311,11 @@ func (a *Attempt) Grant() Grant { return a.grant }
 // hold is the one with the smaller token. That can be the hold of a itself, if another attempt was granted the lock before
 // the goroutine of a ran.
 func (a *Attempt) Begin(localHold session.LocalHold) {
-	older, needsRecheck, wanted := a.setLocalHold(localHold)
+	older, rechecks, wanted := a.setLocalHold(localHold)
 	if older != nil {
 		older.Superseded()
 	}
-	if needsRecheck {
+	if rechecks {
 		localHold.Recheck()
 	}
 	if wanted != nil {
@@ -323,7 +323,7 @@ func (a *Attempt) Begin(localHold session.LocalHold) {
 	}
 }
 
-func (a *Attempt) setLocalHold(localHold session.LocalHold) (older session.LocalHold, needsRecheck bool, wanted session.RecalledHold) {
+func (a *Attempt) setLocalHold(localHold session.LocalHold) (older session.LocalHold, rechecks bool, wanted session.RecalledHold) {
 	q := a.q
 	q.registry.mu.Lock()
 	defer q.registry.mu.Unlock()
@@ -331,12 +331,16 @@ func (a *Attempt) setLocalHold(localHold session.LocalHold) (older session.Local
 	if localHold == nil {
 		return nil, false, nil
 	}
-	needsRecheck, a.needsRecheck = a.needsRecheck, false
-	if a.idle.isRecalled() {
+	rechecks = a.flags&needsRecheck != 0
+	if a.flags&noticed != 0 {
+		a.askLocked()
+	}
+	a.flags &^= needsRecheck | noticed
+	if a.idle.isRecalled() && a.request.KeepFor > 0 {
 		wanted, _ = localHold.(session.RecalledHold)
 	}
 	if !q.registry.protocol.isExclusive() {
-		return nil, needsRecheck, nil
+		return nil, rechecks, nil
 	}
 	if a.isSupersededLocked(a.grant.Stamp) {
 		return localHold, false, wanted
@@ -345,7 +349,7 @@ func (a *Attempt) setLocalHold(localHold session.LocalHold) (older session.Local
 		older = q.newestHold.localHold
 	}
 	q.newestHold = a
-	return older, needsRecheck, wanted
+	return older, rechecks, wanted
 }
 
 // isSupersededLocked reports whether the session has an exclusive hold with a greater token than a grant at that stamp.

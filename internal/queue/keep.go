@@ -38,6 +38,7 @@ func (a *Attempt) OnKept(sent timers.Instant, isMarked bool) {
 	switch {
 	case isMarked:
 		h = a.recallLocked(recalled)
+		a.askLocked()
 	default:
 		a.foundNoMarkLocked(sent)
 	}
@@ -59,6 +60,9 @@ func (a *Attempt) foundNoMarkLocked(sent timers.Instant) {
 // notify, or nil.
 func (a *Attempt) recallLocked(how idleState) session.RecalledHold {
 	if a.request.KeepFor == 0 {
+		if a.request.Wanted {
+			a.idle = recalled // the key is marked, so no short release is tried
+		}
 		return nil
 	}
 	a.idle = max(a.idle, how)
@@ -89,6 +93,7 @@ func (r *Queues) Recall(attempt string) {
 	var h session.RecalledHold
 	if a := r.mu.attempts.get(attempt); a != nil {
 		h = a.recallLocked(wanted)
+		a.askLocked()
 	}
 	r.mu.Unlock()
 	if h != nil {

@@ -103,7 +103,7 @@ func TestWaiterOfAForcedLockRechecksItsHold(t *testing.T) {
 	waiting := u.startWaiting(t.Context(), 1)
 	a := u.awaitWaiting()
 	u.mu.Lock()
-	a.needsRecheck = false // the session may have begun to listen while it entered
+	a.flags = 0 // the session may have begun to listen while it entered
 	u.mu.Unlock()
 	for _, c := range []struct {
 		recheck      func()
@@ -115,10 +115,10 @@ func TestWaiterOfAForcedLockRechecksItsHold(t *testing.T) {
 	} {
 		c.recheck()
 		u.mu.Lock()
-		isQueued, needsRecheck := a.state == queued, a.needsRecheck
+		isQueued, rechecks := a.state == queued, a.flags&needsRecheck != 0
 		u.mu.Unlock()
 		require.True(t, isQueued)
-		require.Equal(t, c.needsRecheck, needsRecheck)
+		require.Equal(t, c.needsRecheck, rechecks)
 	}
 	holder.release(held)
 	u.release(within(t, "the lock", waiting).mustHave(t))

@@ -45,6 +45,8 @@ type Request struct {
 	ShareKey waitroom.ShareKey
 	// KeepFor is for how long a hold may be kept while no goroutine uses it. If it is not 0, Mode says so to the scripts.
 	KeepFor time.Duration
+	// Wanted says that a hold learns that another session waits; see WantedHold. Renewals have to say whether the key has a mark.
+	Wanted bool
 	// Joint is the request if the lock is acquired together with others; nil if it is the same. Such a hold is not kept.
 	Joint *Request
 	// Concurrent says that other goroutines of the session may hold the lock at the same time.
@@ -56,8 +58,10 @@ type Queues struct {
 	session  *session.Session
 	protocol Protocol
 	polls    *timers.Collector[*Queue]
-	ctx      context.Context //nolint:containedctx // ends at Close, for the polls under way
-	cancel   context.CancelFunc
+	// questions has the attempts that ask whether another session waits; see askLocked. It is nil if no kind of hold asks.
+	questions *timers.Collector[*Attempt]
+	ctx       context.Context //nolint:containedctx // ends at Close, for the polls and questions under way
+	cancel    context.CancelFunc
 	// The phase brings the polls of several queues of the session into one call. After an outage the polls of several
 	// sessions would fall together too. So each session has another drift, up to a hundredth of a pause.
 	phase time.Duration
@@ -83,6 +87,9 @@ func New(s *session.Session, protocol Protocol) *Queues {
 	registry := &Queues{session: s, protocol: protocol, phase: rand.N(notify.PollInterval), drift: rand.Float64() / 100}
 	registry.ctx, registry.cancel = errs.WithCancel(context.Background(), errs.ErrClosed)
 	registry.polls = timers.NewCollector(s.Timers, registry.pollAll)
+	if protocol.Waiters != nil {
+		registry.questions = timers.NewCollector(s.Timers, registry.askAll)
+	}
 	registry.mu.queues = newTable(func(q *Queue) string { return q.keys.Holder })
 	registry.mu.attempts = newTable((*Attempt).attempt)
 	registry.mu.listeners = make(map[string]*grantListener)
@@ -195,7 +202,9 @@ func (r *Queues) LocalHolds(key string, recheck bool) []session.LocalHold {
 		case a.localHold != nil:
 			holds = append(holds, a.localHold)
 		case key != "" || a.state != queued:
-			a.needsRecheck = a.needsRecheck || recheck
+			if recheck {
+				a.flags |= needsRecheck
+			}
 		}
 	}
 	return holds
@@ -205,4 +214,7 @@ func (r *Queues) LocalHolds(key string, recheck bool) []session.LocalHold {
 func (r *Queues) Close() {
 	r.cancel()
 	r.polls.Close()
+	if r.questions != nil {
+		r.questions.Close()
+	}
 }

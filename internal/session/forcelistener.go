@@ -196,6 +196,10 @@ func (c *forceChannel) OnSubscribed() {
 	c.noteSubscription()
 	if c.unconfirmed.Swap(false) {
 		c.session.Recheck("")
+		return
+	}
+	for _, r := range c.session.recallRegistries() {
+		r.Resubscribed()
 	}
 }
 

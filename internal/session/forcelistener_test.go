@@ -72,6 +72,7 @@ type recallSpy struct {
 
 func (s recallSpy) Recall(attempt string) { s.recalled <- attempt }
 func (s recallSpy) RecallAll()            { s.recalled <- "" }
+func (s recallSpy) Resubscribed()         {}
 
 // P6: a recall reaches the registries, and so does the end of the subscription. A message of another form is the key of a hold
 // that was forced.

@@ -75,14 +75,14 @@ func (l *LockSettings) Unsupported(in string) error {
 }
 
 // notInOthers are options that no layout of others can store.
-const notInOthers = proto.OptionKeep | proto.OptionTokenFloor | proto.OptionFirstLease | proto.OptionKeepWarm
+const notInOthers = proto.OptionKeep | proto.OptionTokenFloor | proto.OptionFirstLease | proto.OptionKeepWarm | proto.OptionWanted
 
 // contradictions are options that say different things about one lease.
 //
 //nolint:gochecknoglobals // a constant table
 var contradictions = [][2]proto.Option{
 	{proto.OptionRenewedLease, proto.OptionFixedLease}, {proto.OptionMaxHold, proto.OptionFixedLease},
-	{proto.OptionKeepWarm, proto.OptionFixedLease}, {proto.OptionKeepWarm, proto.OptionMaxHold},
+	{proto.OptionKeepWarm, proto.OptionFixedLease}, {proto.OptionKeepWarm, proto.OptionMaxHold}, {proto.OptionWanted, proto.OptionFixedLease},
 }
 
 // Contradiction returns an error if two of the options given contradict each other: the lock cannot have both, and must not

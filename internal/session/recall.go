@@ -6,12 +6,14 @@ import (
 	"github.com/signalbox-go/signalbox/internal/proto"
 )
 
-// RecallRegistry is a KindRegistry whose holds may be recalled.
+// RecallRegistry is a KindRegistry whose holds may be recalled, or want to learn that another session waits: the message is the same.
 type RecallRegistry interface {
 	// Recall is called with the id of an attempt, within the session, whose lock another session wants.
 	Recall(attempt string)
 	// RecallAll is called when recalls no longer arrive.
 	RecallAll()
+	// Resubscribed is called when recalls arrive again, after a time in which some may have been lost.
+	Resubscribed()
 }
 
 // IdleRegistry is a KindRegistry that keeps holds while no goroutine uses them.

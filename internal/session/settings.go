@@ -143,6 +143,8 @@ type KindSettings struct {
 	Linger time.Duration
 	// MaxWaiters is how many goroutines of the session may wait for the lock; 0 is any number.
 	MaxWaiters int
+	// Wanted says that a holder learns that another session waits.
+	Wanted bool
 	// KeepWarm is how long a hold is kept while no goroutine uses it; 0 is not at all.
 	KeepWarm time.Duration
 }

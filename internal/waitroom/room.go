@@ -32,6 +32,8 @@ type ShareKey struct {
 	Policy SharePolicy
 	// Concurrent says that several goroutines of the session can have the lock at the same time.
 	Concurrent bool
+	// Wanted says that the hold learns that another session waits.
+	Wanted bool
 	// MaxHolds is how many holds a session can have at once; 0 is any number.
 	MaxHolds uint8
 	// Replicas, Lease and FirstLease are the terms of the hold: how many replicas must have it before the call returns, how

@@ -10,7 +10,8 @@
 --          when (16), and the last ticket that was passed over then
 -- ARGV[1]  unmarked  ticket and '-': what the key of a hold has behind the stamp. A ticket is an
 --            id (41), the first 22 of them the session, and mode (1): r for a turn, k for one whose
---            hold may be idle, f for a fair request. It is fresh for every attempt
+--            hold may be idle, f for a fair request; R and F are r and f of a holder that wants to
+--            learn of waiters. It is fresh for every attempt
 -- ARGV[2]  life_ms  how long the hold lasts if the lock is free
 -- ARGV[3]  not_after  stamp; executed later, nothing is written
 -- ARGV[4]  label  of the caller, 0 to 64 bytes
@@ -31,9 +32,11 @@
 --          {-3, now}  nothing is decided: that needs the queue or waiting, which was left out
 -- effects  writes the KEYS, the mark before the ticket; publishes attempt, stamp and number to the
 --          channel of the session that is granted the lock, unless it sent this; recalls a hold
---          that may be idle and has no mark yet
+--          that may be idle and has no mark yet; sends the same message to a hold with R or F, for a
+--          ticket of another session that is the first to wait as far as mark and tail show
 -- cost     O(log n) in the tickets: TIME, GET, SET if the lock is free; TIME, GET, PTTL, ZRANGE,
---          HMGET, ZADD if it is held; more for the first ticket, a heartbeat and the dead
+--          HMGET, ZADD if it is held; more for the first ticket, a heartbeat and the dead, and HGET
+--          behind the tail if the hold has R or F
 local holder, queue, heartbeats = KEYS[1], KEYS[2], KEYS[3]
 local unmarked, life_ms, not_after, label, waiting = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
@@ -87,7 +90,7 @@ end
 if not queue or queues == '0' and left_us > 0 then
   if not is_marked then
     -- include lock/recall
-    recall()
+    recall('k')
   end
   if queues == '0' then
     return {0, left_us, 0, now}
@@ -98,12 +101,21 @@ end
 local session = string.sub(ticket, 1, SESSION_LENGTH)
 local tail = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')
 local joins, before = queues == '1' and (left_us > 0 or tail[1]), {}
+-- include queue/alive
 if joins then
   before = redis.call('HMGET', heartbeats, session, 'from', 'from2')
+  -- include lock/mark
   if not is_marked then
-    -- include lock/mark
     mark()
     is_marked = true
+  elseif left_us > 0 and string.find(hold, '[RF]', TICKET_LENGTH) then
+    -- No ticket before this one may have sent a message that counts: there is none, they are the
+    -- holder's own, or dead.
+    local owner, behind = string.sub(hold, 1, SESSION_LENGTH), string.sub(tail[1] or '', 1, SESSION_LENGTH)
+    local life = behind ~= '' and (behind == session and before[1] or redis.call('HGET', heartbeats, behind))
+    if owner ~= session and (behind == owner or not is_alive(life, now)) then
+      recall('[RF]')
+    end
   end
   local score = now
   if tail[1] and tonumber(tail[2]) >= tonumber(now) then
@@ -117,7 +129,6 @@ if joins then
   end
 end
 
--- include queue/alive
 if left_us > 0 and number == '' and is_alive(before[1], now) then
   return {0, left_us, 0, now}
 end

@@ -1,7 +1,7 @@
 -- lock/keep v1
--- Lengthens the life of many holds that may be idle, or asks whether they are there still, as
--- holder/renew does, and says whether their keys are marked: then another attempt may want the
--- lock.
+-- Lengthens the life of many holds that may be idle, or want to learn of waiters, or asks whether
+-- they are there still, as holder/renew does, and says whether their keys are marked: then another
+-- attempt may want the lock.
 --
 -- KEYS[n]  holder  string: 'sb1l', stamp (16), ticket (42), mark (1), label; see README.md
 -- ARGV[n]  terms  a pair by key, at 2n-1 and 2n: ticket (id (41) and mode (1)), ttl_ms (positive

@@ -72,7 +72,7 @@ elseif kind then
   if other == 'l' then
     hold = string.sub(value, ID_START, MODE_AT)
     -- include lock/recall
-    recall()
+    recall('k')
   end
   return {-2, other}
 end

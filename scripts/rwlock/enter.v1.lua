@@ -62,7 +62,7 @@ if other then
   if other == 'l' then
     local hold = string.sub(redis.call('GET', holder), ID_START, MODE_AT)
     -- include lock/recall
-    recall()
+    recall('k')
   end
   return {-2, other}
 end

@@ -75,6 +75,7 @@ var table = map[string]option{
 	"signalbox.WithClass":          {[]signalbox.LockOption{signalbox.WithClass("orders")}, all},
 	"signalbox.WithFirstLease":     {[]signalbox.LockOption{signalbox.WithFirstLease(time.Second)}, renewed},
 	"signalbox.WithKeepWarm":       {[]signalbox.LockOption{signalbox.WithKeepWarm(time.Second)}, []string{"reentrant"}},
+	"signalbox.WithWanted":         {[]signalbox.LockOption{signalbox.WithWanted()}, []string{"fair", "reentrant"}},
 	"redisson.Layout":              {[]signalbox.LockOption{signalbox.WithLayout(redisson.Layout())}, javas},
 	"setnx.Layout":                 {[]signalbox.LockOption{signalbox.WithLayout(setnx.Layout())}, []string{"reentrant"}},
 	"signalbox.WithLayout(Native)": {[]signalbox.LockOption{signalbox.WithLayout(redisson.Layout()), signalbox.WithLayout(signalbox.Native())}, all},

@@ -21,7 +21,7 @@ const local = `
 	signalbox.Lease.Token signalbox.Locker.OnLost signalbox.OpError.Error
 	signalbox.OpError.Unwrap signalbox.UnconfirmedError.Error signalbox.UnconfirmedError.Is
 	signalbox.UnconfirmedError.Unwrap signalbox.WithTokenFloor signalbox.WithFirstLease signalbox.WithMaxWaiters
-	signalbox.WithKeepWarm signalbox.Session.IdleLocks
+	signalbox.WithKeepWarm signalbox.Session.IdleLocks signalbox.WithWanted signalbox.Lease.Wanted
 	signalbox.WithObserver signalbox.WithClass signalbox.Observers
 	reentrant.New reentrant.Lock.Check reentrant.Lock.Locker reentrant.Lock.Place
 	fair.New fair.Lock.Check fair.Lock.Locker fair.Lock.Place

@@ -8,7 +8,7 @@
  * Modelled: two sessions, each with goroutines of both kinds. The holder key, its mark "a queue may exist", and the shortcut past an
  * empty queue. Release and queue again in one request (REQUEUE). A key that is lost, a hold that is ended by force, a slot that moves,
  * a write that is refused, and a ticket that another kind of lock left in the queue. A session that keeps its hold while no goroutine
- * uses it (WARM). Any message is late, lost, overtaken or doubled.
+ * uses it (WARM), and one that wants to learn of waiters of others (WANTED). Any message is late, lost, overtaken or doubled.
  *
  * A session knows its attempts by id. For a turn, one attempt stands for all goroutines of the session that wait (want counts them);
  * for a fair request, an attempt is one goroutine. An id is used again when no message, ticket or key has it any more. The server
@@ -78,7 +78,13 @@
 #define BLOCK 2       /* WARM: how often a hold is used again; its tokens last for no more */
 #endif
 #ifndef UNAWARE
-#define UNAWARE 1     /* WARM, PROMPT: after the last fault, ticks in which a holder may not know of a waiter */
+#define UNAWARE 1     /* WARM and WANTED, PROMPT: after the last fault, ticks in which a holder may not know of a waiter */
+#endif
+#ifndef WANTED
+#define WANTED 0      /* 1: the holder learns that a ticket of another session waits whose session is alive */
+#endif
+#ifndef FORGE
+#define FORGE 0       /* WANTED: 1: anyone may send such a message */
 #endif
 #ifndef REFUSE
 #define REFUSE 0      /* 1: the server may refuse to write the mark or the ticket */
@@ -145,6 +151,16 @@
 #define UNMARKED_IS_KEPT 56    /* a hold that was granted from the queue is not kept */
 #define FIRST_LEASE 57         /* a hold that had more than the first lease is not kept, and what is kept gets no more */
 #define IDLE_IS_LEFT 58        /* a kept hold is ended by a leave, never by a requeue */
+/* A holder that wants to learn of waiters: */
+#define WANTED_ASKS 60         /* neither a message nor a mark says that one waits: the holder asks */
+#define WANTED_OF_OTHERS 61    /* a ticket of the holder's own session is no waiter */
+#define WANTED_ALIVE 62        /* nor is one whose session is dead */
+#define WANTED_BY_MESSAGE 63   /* a ticket of another session that marks the key sends a message */
+#define WANTED_IF_FIRST 64     /* ... and so does one that is the first in the queue of a marked key */
+#define WANTED_BEHIND_OWN 65   /* ... or the first behind those of the holder's session */
+#define WANTED_BEHIND_DEAD 66  /* ... or the first behind a dead one */
+#define WANTED_BY_RENEWAL 67   /* the reply to a renewal says whether the key has a mark: then the holder asks */
+#define WANTED_IS_KEPT 68      /* a message that overtakes the grant is remembered */
 /* Fair requests: */
 #define FAIR_OWN_TICKET 30     /* a fair request does not join the ticket of its session's turns */
 #define FAIR_BY_TICKET 31      /* a hand-over inside the session goes to no fair waiter */
@@ -156,7 +172,7 @@
 #define kept(rule) (DROP != rule)
 
 mtype = { ENTER, POLL, RENEW, LEAVE, REQUEUE, RELEASE,                       /* requests */
-          GRANT, RECALL, HOLD, HAS_TICKET, GONE, DONE,                /* messages; replies */
+          ASK, GRANT, RECALL, NOTICE, HOLD, HAS_TICKET, GONE, DONE, WAITED_FOR, /* one more; messages; replies */
           FREE, ENTERING, REQUEUEING, QUEUED, BEGUN, LEAVING };       /* states of an attempt, as attemptState has them */
 
 /* The server: the holder key, the queue, and for each session its life and the latest heartbeat that pays for it. */
@@ -185,6 +201,8 @@ bit idle[N];                /* WARM: it holds, and no goroutine uses it */
 bit recalled[N];            /* WARM: its session knows that another one waits, or does not know that none does */
 bit longer[N];              /* WARM: it may have more than the first lease */
 byte reuses[N];             /* WARM: how often it was used again */
+bit told[N];                /* WANTED: its session knows that one of another waits */
+bit noticed[N];             /* WANTED: a message came before the grant */
 byte age[N];                /* the order of its token among its session's; 0 is the greatest */
 bit moving;                 /* the slot moves */
 
@@ -194,6 +212,8 @@ byte allowed[N];            /* uses by others that may come before it */
 byte earlier[N];            /* fair requests that were in the queue before this one, a bit each */
 bit open;                   /* the key was lost, and no poll of a waiter alive has arrived since */
 byte losses; byte forced; byte overtakes; bit was_foreign;
+bit unasked[N];             /* WANTED: it was granted in the queue, and was not renewed since */
+bit was_wanted[N];          /* WANTED: while it held, a living session of others had a ticket */
 bit idle_died[2];           /* the session died with a hold that no goroutine used */
 byte faults;
 #define LONG 15
@@ -229,9 +249,11 @@ hidden mtype got; hidden byte me; hidden byte old; hidden byte t; hidden byte l;
 #define fair_waits(i) (fair[i] && waits(i))
 #define queued(i) (ticket[i] > 0)
 #define had_reply(lim) ((lim) & 1)
-#define is_marked(lim) (WARM && ((lim) & 2))
+#define is_marked(lim) ((WARM || WANTED) && ((lim) & 2))
 /* A recall makes a difference to it. */
 #define heeds(i) (WARM && !fair[i] && !recalled[i] && (state[i] == BEGUN || waits(i)))
+/* So does a word about waiters. */
+#define listens(i) (WANTED && !told[i] && (state[i] == BEGUN || waits(i)))
 #define uses(i) (fair[i] -> 1 : USES)
 
 /* How many attempts of session s satisfy that. */
@@ -250,15 +272,16 @@ hidden mtype got; hidden byte me; hidden byte old; hidden byte t; hidden byte l;
 /* ---- The wire ---- */
 
 /* Messages that their reader would ignore are not kept. */
-#define request(what) (what == ENTER || what == POLL || what == RENEW || what == LEAVE || what == REQUEUE || what == RELEASE)
+#define request(what) (what == ENTER || what == POLL || what == RENEW || what == LEAVE || what == REQUEUE || what == RELEASE || what == ASK)
 #define ends_old(i, o) (o != NONE && o != i && state[o] == LEAVING && !early[o])
 #define of_use(what, i, o, countdown, lim) (request(what) || (!dead[session(i)] && state[i] != FREE && what != 0 && ( \
   (what != DONE && (ends_old(i, o) || (had_reply(lim) && !copies[i] && not_after[i] > 0))) || \
   ((what == RECALL || (what == HOLD && is_marked(lim))) && heeds(i)) || \
+  ((what == NOTICE || what == WAITED_FOR || (what == HOLD && is_marked(lim))) && listens(i)) || \
   ((what == HOLD || what == GRANT) && waits(i) && (countdown > 0 || state[i] != QUEUED)) || \
   (what == HOLD && believes(i) && (countdown > until[i] || !kept(TURN_FROM_GRANT))) || \
   (what == HAS_TICKET && waits(i) && state[i] != QUEUED) || \
-  (what != GONE && what != DONE && what != RECALL && state[i] == LEAVING && PROMPT) || \
+  (what != GONE && what != DONE && what != RECALL && what != NOTICE && what != WAITED_FOR && state[i] == LEAVING && PROMPT) || \
   (what == GONE && tries(i)) || \
   (what == DONE && state[i] == LEAVING && lim))))
 #define of_use_at(k) of_use(kind[k], whose[k], other[k], left[k], limit[k])
@@ -294,12 +317,20 @@ inline take(k) { peek(k); if :: late[k] -> calm = 0 :: else fi; remove(k); tidy(
 
 /* ---- The promises ---- */
 
+/* A ticket of another session than that of i, whose session is alive. */
+#define is_wanting(a, i) (ticket[a] > 0 && life[session(a)] > 0 && session(a) != session(i))
+
 inline check() {
   for (a : 0 .. N-1) {
     promise("broken: no ticket without a waiter\n", ticket[a] == 0 || state[a] != FREE || dead[session(a)]);
     promise("broken: no hold without a waiter\n", owner != a || state[a] != FREE || dead[session(a)]);
     promise("broken: an attempt that is certain to have no ticket has none\n", !certain[a] || ticket[a] == 0)
   }
+  if
+  :: WANTED && owner < N ->
+     for (a : 0 .. N-1) { if :: is_wanting(a, owner) -> was_wanted[owner] = 1 :: else fi }
+  :: else
+  fi;
   promise("broken: no hold of another kind\n", owner != OTHER_KIND);
   promise("broken: one holder\n", count(0, counted) + count(1, counted) <= 1);
   promise("broken: one holder in a session\n", count(0, believes) <= 1 && count(1, believes) <= 1);
@@ -358,6 +389,11 @@ inline take_free(i, e) {
 
 /* ---- The server ---- */
 
+/* The session of i was dead, and is alive again without a new ticket: the holder learns of it by its next renewal. */
+inline come_back(i) {
+  if :: WANTED && owner < N && session(owner) != session(i) -> unasked[owner] = 1 :: else fi
+}
+
 inline lengthen_life(i, countdown) {
   unsubscribed[session(i)] = 0;
   life[session(i)] = MAX(life[session(i)], LW); paid[session(i)] = MAX(paid[session(i)], countdown)
@@ -381,6 +417,7 @@ inline remove_ticket(i) {
 }
 
 inline hold(i, e) {
+  was_wanted[i] = was_wanted[i] && owner == i; unasked[i] = 0;
   owner = i; expiry = e; hold_lost[i] = hold_lost[i] && state[i] == BEGUN;
   if
   :: LOSE + FORCE > 0 && FAIR ->                                        /* its token is the greatest */
@@ -413,7 +450,7 @@ inline hand_off(caller) {
   if
   :: foreign -> if :: !kept(FOREIGN_GETS_NOTHING) -> foreign = 0; owner = OTHER_KIND; expiry = LW :: else fi
   :: !foreign && f != NONE ->
-     y = ticket[f]; remove_ticket(f); hold(f, life[session(f)]);
+     y = ticket[f]; remove_ticket(f); hold(f, life[session(f)]); unasked[f] = WANTED;
      for (b : 0 .. N-1) {
        if
        :: ticket[b] > 0 && ticket[b] < y -> reached(21);                /* the dead are skipped, and those that are not ready */
@@ -431,15 +468,43 @@ inline hand_off(caller) {
 
 inline reply(i, o, countdown, lim) {
   got = (owner == i -> HOLD : (ticket[i] > 0 -> HAS_TICKET : GONE));
-  t = (got == HOLD -> countdown : 0); w = lim + (WARM && mark && got == HOLD -> 2 : 0);
+  t = (got == HOLD -> countdown : 0); w = lim + ((WARM || WANTED) && mark && got == HOLD -> 2 : 0);
   put(got, i, o, t, w)
 }
 
 /* What marks a key recalls its holder. The server knows which holders may keep a hold. */
 #define may_recall(i) (WARM && owner < N && owner != i && !fair[owner] && kept(RECALL_BY_MESSAGE))
+#define may_notify(i) (WANTED && owner < N && session(owner) != session(i))
 inline set_mark(i) {
   if :: !mark && may_recall(i) -> put(RECALL, owner, NONE, 0, 0) :: else fi;
+  if :: !mark && may_notify(i) && kept(WANTED_BY_MESSAGE) -> put(NOTICE, owner, NONE, 0, 0) :: else fi;
+  if :: WANTED && !mark && losses > 0 && owner < N && session(owner) == session(i) -> unasked[owner] = 1 :: else fi; /* the key was lost */
   mark = 1
+}
+
+/* A ticket that joins the queue of a marked key sends a message if it is the first of another session that is alive, as far as the last
+ * ticket shows: there is none, or it is that of the holder's session, or of a dead one. */
+inline notify(i) {
+  x = 0; y = NONE;
+  for (a : 0 .. N-1) { if :: ticket[a] > x -> x = ticket[a]; y = a :: else fi };
+  if
+  :: y == NONE && kept(WANTED_IF_FIRST) -> put(NOTICE, owner, NONE, 0, 0)
+  :: y != NONE && session(y) == session(owner) && kept(WANTED_BEHIND_OWN) -> put(NOTICE, owner, NONE, 0, 0)
+  :: y != NONE && session(y) != session(owner) && life[session(y)] == 0 && kept(WANTED_BEHIND_DEAD) -> put(NOTICE, owner, NONE, 0, 0)
+  :: else
+  fi
+}
+
+/* The question of holder i. */
+inline ask(i) {
+  x = 0;
+  for (a : 0 .. N-1) {
+    if
+    :: ticket[a] > 0 && (session(a) != session(i) || !kept(WANTED_OF_OTHERS)) && (life[session(a)] > 0 || !kept(WANTED_ALIVE)) -> x = 1
+    :: else
+    fi
+  };
+  if :: x -> put(WAITED_FOR, i, NONE, 0, 0) :: else fi
 }
 
 inline enter(i, countdown, in_time) {
@@ -449,8 +514,12 @@ inline enter(i, countdown, in_time) {
      :: owner == i -> expiry = MAX(expiry, LW)
      :: owner == NONE && !mark -> take_free(i, LW)                      /* the shortcut: the queue is not checked */
      :: else ->
+        if :: mark && ticket[i] == 0 && may_notify(i) -> notify(i) :: else fi;
         if :: kept(ENTER_MARKS) -> set_mark(i) :: else fi;
-        if :: ticket[i] == 0 -> queue(i) :: else fi;
+        if
+        :: ticket[i] == 0 -> queue(i)
+        :: else -> if :: life[session(i)] == 0 -> come_back(i) :: else fi
+        fi;
         lengthen_life(i, countdown);
         if :: owner == NONE -> hand_off(i) :: else fi
      fi;
@@ -471,7 +540,7 @@ inline poll(i, countdown) {
   if
   :: owner == i -> expiry = MAX(expiry, LW)
   :: owner != i && ticket[i] > 0 ->
-     open = 0; lengthen_life(i, countdown);
+     open = 0; if :: life[session(i)] == 0 -> come_back(i) :: else fi; lengthen_life(i, countdown);
      if :: kept(POLL_MARKS) -> if :: !mark -> reached(5) :: else fi; set_mark(i) :: else fi;   /* the mark was lost */
      if :: owner == NONE -> hand_off(i) :: else fi
   :: else
@@ -481,10 +550,10 @@ inline poll(i, countdown) {
 
 inline renew(i, countdown, is_first) {
   if
-  :: owner == i -> expiry = MAX(expiry, (is_first -> LW : LH)); got = HOLD; t = countdown
+  :: owner == i -> expiry = MAX(expiry, (is_first -> LW : LH)); unasked[i] = 0; got = HOLD; t = countdown
   :: else -> got = GONE; t = 0
   fi;
-  w = (WARM && mark && got == HOLD -> 2 : 0);
+  w = ((WARM || WANTED) && mark && got == HOLD -> 2 : 0);
   put(got, i, NONE, t, w)
 }
 
@@ -529,8 +598,12 @@ inline requeue(i, o, countdown, in_time) {
      :: (owner != i || o == i) && y && in_time -> take_free(i, LW)
      :: else ->
         if :: owner == o -> owner = NONE; expiry = 0 :: else fi;
-        if :: mark && (in_time || !kept(QUEUE_IN_TIME)) && ticket[i] == 0 -> queue(i) :: else fi;
-        if :: ticket[i] > 0 && kept(CARRY_HEARTBEAT) -> lengthen_life(i, countdown) :: else fi;
+        if
+        :: mark && (in_time || !kept(QUEUE_IN_TIME)) && ticket[i] == 0 ->
+           queue(i); if :: owner != NONE && owner < N -> unasked[owner] = WANTED :: else fi   /* it sends no message */
+        :: else
+        fi;
+        if :: ticket[i] > 0 && kept(CARRY_HEARTBEAT) -> if :: life[session(i)] == 0 -> come_back(i) :: else fi; lengthen_life(i, countdown) :: else fi;
         if :: owner == NONE && mark -> hand_off(i) :: else fi
      fi;
      z = (z -> countdown : MIN(countdown, paid[session(i)]));
@@ -547,7 +620,7 @@ inline holder_alone(i, o, lim) {
   :: got == ENTER && owner == NONE && !mark && lim > 0 -> reached(9); take_free(i, LW); y = 1; got = HOLD
   :: got == ENTER && lim > 0 && may_recall(i) -> put(RECALL, owner, NONE, 0, 0); got = 0   /* it cannot mark the key */
   :: got == POLL && owner == NONE && !mark && !kept(POLL_TAKES_NOTHING) -> take_free(i, LW); y = 0; got = HOLD
-  :: got == RENEW && owner == i -> expiry = MAX(expiry, (lim -> LW : LH)); y = (WARM && mark -> 2 : 0); got = HOLD
+  :: got == RENEW && owner == i -> expiry = MAX(expiry, (lim -> LW : LH)); y = ((WARM || WANTED) && mark -> 2 : 0); got = HOLD
   :: got == RENEW && owner != i -> y = 0; got = GONE
   :: got == LEAVE && owner == i ->
      reached(10); ends_own(i); owner = NONE; expiry = 0; mark = mark && kept(MARK_STAYS);
@@ -568,7 +641,7 @@ inline holder_alone(i, o, lim) {
 
 /* ---- The session ---- */
 
-inline not_kept(i) { idle[i] = 0; recalled[i] = 0; longer[i] = 0; reuses[i] = 0 }
+inline not_kept(i) { idle[i] = 0; recalled[i] = 0; longer[i] = 0; reuses[i] = 0; told[i] = 0; noticed[i] = 0 }
 inline free(i) {
   if
   :: LOSE + FORCE > 0 && FAIR ->
@@ -601,7 +674,23 @@ inline is_older(i) {
   fi
 }
 
+/* What says that another session may wait. Without a question it is believed. */
+inline learn(i) {
+  if :: kept(WANTED_ASKS) -> put(ASK, i, NONE, 0, 0) :: else -> tell(i) fi
+}
+inline tell(i) {
+  told[i] = 1; trace("    attempt %d is told that another session waits\n", i, 0, 0);
+  promise("broken: a holder is told of no waiter that was not there\n", was_wanted[i])
+}
+
 inline read(i) {
+  if
+  :: listens(i) && got == NOTICE && state[i] == BEGUN -> learn(i)
+  :: listens(i) && got == NOTICE && waits(i) && kept(WANTED_IS_KEPT) -> reached(32); noticed[i] = 1 /* it overtakes the grant */
+  :: listens(i) && got == WAITED_FOR && state[i] == BEGUN -> reached(33); tell(i)
+  :: listens(i) && got == HOLD && is_marked(l) && believes(i) && kept(WANTED_BY_RENEWAL) -> learn(i)
+  :: else
+  fi;
   if :: got != DONE && ends_old(i, old) && not_after[old] == 0 -> b = old; free(b) :: else fi;
   if
   :: heeds(i) && got == HOLD && is_marked(l) && (state[i] != BEGUN || kept(RECALL_BY_RENEWAL)) -> recalled[i] = 1
@@ -629,7 +718,8 @@ inline read(i) {
         if :: !fair[i] -> want[session(i)]--; handovers[session(i)] = 0 :: else fi;
         if :: MOVE && !copies[i] && (got == GRANT || !l) -> reached(24) :: else fi;   /* it waited, and may be certain nevertheless */
         trace("    attempt %d begins by %e, with %d left\n", i, got, t);
-        begin(i)
+        begin(i);
+        if :: noticed[i] -> noticed[i] = 0; learn(i) :: else fi
      :: else -> reached(15); quit(i)                                    /* it is granted when no goroutine waits any more */
      fi
   :: got == HOLD && believes(i) ->
@@ -770,6 +860,7 @@ proctype Wire(byte k) {
   :: d_step { kind[k] == POLL && !moving -> take(k); arrives; poll(me, t); check() }
   :: d_step { kind[k] == RENEW && !moving -> take(k); arrives; renew(me, t, l) }
   :: d_step { kind[k] == LEAVE && !moving -> take(k); arrives; leave(me, l); check() }
+  :: d_step { kind[k] == ASK && !moving -> take(k); arrives; ask(me) }
   :: d_step { kind[k] == RELEASE -> take(k); arrives; short_release(me); check() }
   :: d_step { kind[k] == REQUEUE && !moving -> take(k); arrives; requeue(me, old, t, l); check() }
   :: d_step { REFUSE && (kind[k] == ENTER || (kind[k] == REQUEUE && limit[k] > 0)) && !moving && (owner != NONE || mark) && may_fail ->
@@ -806,6 +897,8 @@ proctype World() {
        fault; trace("a ticket of another kind\n", 0, 0, 0); foreign = 1; was_foreign = 1 }
   :: d_step { WARM && room && owner < N && heeds(owner) ->              /* a TryLock elsewhere, which makes no mark */
        trace("a try of another session recalls %d\n", owner, 0, 0); put(RECALL, owner, NONE, 0, 0) }
+  :: d_step { WANTED && FORGE && room && owner < N && state[owner] == BEGUN && listens(owner) && may_fail ->
+       fault; trace("a forged message for %d\n", owner, 0, 0); put(NOTICE, owner, NONE, 0, 0) }
   :: d_step { MOVE && !moving && may_fail -> moving = 1; fault; trace("the slot moves\n", 0, 0, 0) }
   :: d_step { MOVE && moving -> moving = 0; calm = 0; trace("the slot stays\n", 0, 0, 0) }
   od
@@ -822,6 +915,7 @@ proctype Sweep() {
 /* There is a waiter, and the session of the holder, which could use its hold again, does not know. */
 #define waits_beside(a, i) (a != i && is_alive(a))
 #define is_unaware(i) (WARM && owner == i && believes(i) && heeds(i))
+#define is_untold(i) (WANTED && owner == i && believes(i) && !told[i] && !unasked[i])
 #define could_enter(s) x = 0; if :: want[s] > 0 && may_enter(s) -> fresh(s); x = (f != NONE) :: else fi
 
 proctype Clock() {
@@ -840,6 +934,7 @@ proctype Clock() {
              for (b : 0 .. N-1) {
                for (a : 0 .. N-1) {
                  promise("broken: a holder learns of a waiter\n", calm < UNAWARE || !is_unaware(b) || !waits_beside(a, b));
+                 promise("broken: a holder is told of a waiter\n", calm < UNAWARE || !is_untold(b) || !is_wanting(a, b) || !is_alive(a));
                  promise("broken: a hold of a dead session that it did not use lasts for the first lease\n",
                          calm < LW || owner != b || !idle_died[session(b)] || !waits_beside(a, b))
                }

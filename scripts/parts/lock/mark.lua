@@ -2,9 +2,10 @@
 -- include lock/time-left
 -- lock/mark
 -- Marks the key of a hold: a queue may exist. The key lives 15 seconds longer from here on. A
--- sender without the right to that changes nothing. A hold that may be idle is recalled.
+-- sender without the right to that changes nothing. A hold that may be idle is recalled, and one
+-- that wants to learn of waiters of other sessions gets a message.
 --
--- uses     holder, recall, ttl_ms
+-- uses     hold, holder, recall, session, ttl_ms
 -- defines  mark
 local function mark()
   redis.call('SETRANGE', holder, MARK_AT - 1, 'q')
@@ -12,5 +13,5 @@ local function mark()
     redis.call('SETRANGE', holder, MARK_AT - 1, '-')
     redis.call('PEXPIRE', holder, ttl_ms + GRACE_MS) -- refused: so is this, and all
   end
-  recall()
+  recall(string.sub(hold, 1, SESSION_LENGTH) == session and 'k' or '[kRF]')
 end

@@ -7,5 +7,5 @@
 -- uses     now, session
 -- defines  is_recent
 local function is_recent(ticket, owner, life)
-  return owner == session or string.sub(ticket, TICKET_LENGTH) == 'f' or tonumber(string.sub(life, 1, LIFE_END)) - tonumber(now) >= RECENT_US
+  return owner == session or string.find(ticket, '[fF]', TICKET_LENGTH) or tonumber(string.sub(life, 1, LIFE_END)) - tonumber(now) >= RECENT_US
 end

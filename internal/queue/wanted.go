@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/proto"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/wire"
+)
+
+// WantedHold is a LocalHold that learns that a living session other than its own waits for the lock; see Request.Wanted.
+type WantedHold interface {
+	session.LocalHold
+	// OnWanted is called without a lock, once.
+	OnWanted()
+}
+
+// attemptFlags are facts about an attempt, a bit each.
+type attemptFlags uint8
+
+const (
+	needsRecheck attemptFlags = 1 << iota // Recheck was called before Begin: the attempt may have had the lock before that, and lost it
+	noticed                               // a message came before Begin: another session may wait
+	asking                                // the question whether another session waits is in the next batch
+	told                                  // the hold knows that another session waits
+)
+
+const (
+	// askPatience is how long a batch of questions waits for its replies. Without one the next renewal asks again.
+	askPatience = time.Second
+	// maxAsked is the number of tickets among which a question looks for one of another session.
+	maxAsked = 100
+	// maxQuestions bounds the questions of a pipeline.
+	maxQuestions = 200
+)
+
+// askLocked asks soon whether a living session of others waits for the lock that a holds, unless that is known, or asked in the next
+// batch: a message and a mark are only hints. A question in that batch is executed after the hint was given. A hint before Begin is
+// remembered.
+func (a *Attempt) askLocked() {
+	switch {
+	case !a.request.Wanted || a.flags&(asking|told) != 0 || a.state.isEnded():
+	case a.localHold == nil:
+		a.flags |= noticed
+	default:
+		a.flags |= asking
+		a.q.registry.questions.Put(a)
+	}
+}
+
+// askAll asks the questions of one tick, in pipelines. It runs on the goroutine of the Collector, for which Close waits.
+func (r *Queues) askAll(attempts []*Attempt) {
+	ctx, cancel := errs.WithTimeout(r.ctx, askPatience)
+	defer cancel()
+	for len(attempts) > 0 {
+		batch := attempts[:min(len(attempts), maxQuestions)]
+		attempts = attempts[len(batch):]
+		for i, outcome := range r.session.Runner.RunMany(ctx, r.questionsOf(batch)) {
+			if outcome.Err == nil && r.isAnotherWaiting(outcome.Reply) {
+				batch[i].tell()
+			}
+		}
+	}
+}
+
+// questionsOf returns the question of each attempt. From here on a further hint makes a further question.
+func (r *Queues) questionsOf(batch []*Attempt) []wire.Call {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	calls := make([]wire.Call, len(batch))
+	for i, a := range batch {
+		a.flags &^= asking
+		calls[i] = wire.Call{
+			Script: r.protocol.Waiters,
+			Keys:   a.q.keys.AppendKeys(nil)[1:], // without the holder
+			Args:   []string{"0", strconv.Itoa(maxAsked), strconv.Itoa(proto.HoldSize + len(a.request.Mode))},
+		}
+	}
+	return calls
+}
+
+// isAnotherWaiting reads the reply to a question, four elements for each ticket.
+func (r *Queues) isAnotherWaiting(reply wire.Reply) bool {
+	for i := 0; i+3 < reply.Len(); i += 4 {
+		ticket := reply.Text(i)
+		if ticket != "" && reply.Int(i+2) == 1 && !strings.HasPrefix(ticket, r.session.ID()) {
+			return true
+		}
+	}
+	return false
+}
+
+// tell notifies the hold of a, unless that was done, or is being released.
+func (a *Attempt) tell() {
+	registry := a.q.registry
+	registry.mu.Lock()
+	h, _ := a.localHold.(WantedHold)
+	if h == nil || a.flags&told != 0 {
+		registry.mu.Unlock()
+		return
+	}
+	a.flags |= told
+	registry.mu.Unlock()
+	h.OnWanted()
+}
+
+// Resubscribed implements session.RecallRegistry: messages may have been lost. The renewal scripts say of many holds whose keys are
+// marked, and only those ask.
+func (r *Queues) Resubscribed() {
+	r.mu.Lock()
+	var all []session.LocalHold
+	for a := range r.mu.attempts.all() {
+		if a.request.Wanted && a.localHold != nil && a.flags&told == 0 {
+			all = append(all, a.localHold)
+		}
+	}
+	r.mu.Unlock()
+	for _, h := range all {
+		h.Recheck()
+	}
+}
