@@ -155,7 +155,7 @@ func (d *clientMaker) connect(ctx context.Context, of func(rueidis.Client) (*ses
 		return nil, d.explain(ctx, err)
 	}
 	if disagreement := wire.SentinelDisagreement(ctx, d.options); disagreement != "" { // now: explain would take its attempts for the client's
-		s.Warn("signalbox: the sentinels name different primaries, and the client believes the first that replies", "primaries", disagreement)
+		s.Logs.Warn("signalbox: the sentinels name different primaries, and the client believes the first that replies", "primaries", disagreement)
 	}
 	return client, nil
 }
@@ -179,7 +179,7 @@ func checkServer(ctx context.Context, client rueidis.Client, s *session.Session,
 			return err
 		}
 	}
-	err := s.Greet(ctx, r)
+	err := s.Handshakes.Greet(ctx, r)
 	if err != nil && ctx.Err() != nil {
 		return errs.Ended(ctx)
 	}
@@ -200,7 +200,7 @@ func refuseServer(ctx context.Context, client rueidis.Client, s *session.Session
 		return fmt.Errorf("%w: it is a replica of %s: locks need the primary, so name the primary's endpoint and not one for readers",
 			ErrRefused, net.JoinHostPort(fields["master_host"], fields["master_port"]))
 	case fields["cluster_enabled"] == "1":
-		return s.ReachesSlots(ctx, r)
+		return s.Handshakes.ReachesSlots(ctx, r)
 	}
 	return nil
 }

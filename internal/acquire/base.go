@@ -264,7 +264,7 @@ func (b *Base) Place(kind string, access session.Access, acquirer session.ManyAc
 // forgot it.
 func (b *Base) Evict(h *hold.Hold, cause error) {
 	if lasted, evicted := h.Evict(cause); evicted {
-		b.Session.LogLeft(b.labels(), lasted)
+		b.Session.Logs.Left(b.labels(), lasted)
 	}
 }
 

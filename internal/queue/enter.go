@@ -114,7 +114,7 @@ func (a *Attempt) sendEnter(ctx context.Context) error {
 	sent, registry := timers.Now(), a.q.registry
 	runner := registry.session.Runner
 	if a.request.KeepFor > 0 {
-		registry.session.ListenForRecalls()
+		registry.session.Forces.ListenForRecalls()
 	}
 	var keys [maxKeys]string // on the stack, as are the arguments
 	var args [maxArgs]string

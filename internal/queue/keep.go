@@ -51,7 +51,7 @@ func (a *Attempt) OnKept(sent timers.Instant, isMarked bool) {
 // foundNoMarkLocked records that a request, which was sent at sent, found no mark. When recalls cease to arrive, the session
 // changes what ReceivesRecalls returns, and then calls RecallAll: so either this finds that, or RecallAll finds a.
 func (a *Attempt) foundNoMarkLocked(sent timers.Instant) {
-	if a.idle == mayBeMarked && a.request.KeepFor > 0 && a.q.registry.session.ReceivesRecalls(sent) {
+	if a.idle == mayBeMarked && a.request.KeepFor > 0 && a.q.registry.session.Forces.ReceivesRecalls(sent) {
 		a.idle = foundUnmarked
 	}
 }

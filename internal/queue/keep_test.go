@@ -43,8 +43,8 @@ func (u *user) leaves(a *Attempt) {
 // awaitRecalls waits until the session learns of recalls.
 func (u *user) awaitRecalls() {
 	u.fixture.Helper()
-	u.session.ListenForRecalls()
-	await(u.fixture, "the subscription", func() bool { return u.session.ReceivesRecalls(timers.Now()) })
+	u.session.Forces.ListenForRecalls()
+	await(u.fixture, "the subscription", func() bool { return u.session.Forces.ReceivesRecalls(timers.Now()) })
 }
 
 // joinBusy returns a session at the server that holds another lock, and so does not become idle.

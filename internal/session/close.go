@@ -7,12 +7,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/observe"
 )
 
 const (
@@ -26,6 +25,14 @@ const (
 // context.DeadlineExceeded, because the caller's context did not end.
 var errGrace = errors.New("the close grace is over")
 
+// closing is the end of a session.
+type closing struct {
+	session *Session
+	begun   atomic.Bool   // set under the session's mu; no work is begun after it
+	evicted atomic.Bool   // set before Close evicts; a hold that begins after that evicts itself
+	done    chan struct{} // closed when Close is done
+}
+
 // Close ends the session: it refuses new work, wakes waiters, and waits for holders until ctx ends,
 // or the close grace if that is shorter. Then it ends their leases and releases them. Each
 // of its waits is bounded by that, and by ownTime after it. Another call waits until the first is
@@ -37,7 +44,8 @@ func (s *Session) Close(ctx context.Context) error {
 	case s == nil || s.Timers == nil:
 		return nil
 	}
-	drained, first := s.beginClose()
+	c := &s.closing
+	drained, first := c.begin()
 	grace := s.Settings.CloseGrace
 	if _, dated := ctx.Deadline(); !dated {
 		grace = cmp.Or(grace, DefaultCloseGrace)
@@ -48,17 +56,17 @@ func (s *Session) Close(ctx context.Context) error {
 		defer cancel()
 	}
 	if !first {
-		return s.awaitClosed(ctx)
+		return c.await(ctx)
 	}
-	defer close(s.closed)
+	defer close(c.done)
 
 	// A caller that is counted in and reaches a queue or the dispatcher after this finds closing
 	// set.
-	for _, p := range s.allRegistries() {
+	for _, p := range s.registries.all() {
 		p.Refuse(errs.ErrClosed)
 	}
 	s.Dispatch.Refuse()
-	s.handshakes.cancel()
+	s.Handshakes.cancel()
 	s.Runner.Refuse()
 	var err error
 	select {
@@ -68,19 +76,20 @@ func (s *Session) Close(ctx context.Context) error {
 		case <-drained: // in the same instant: nothing is left
 		default:
 			err = fmt.Errorf("signalbox: close: holders were left: %w", whyEnded(ctx))
-			s.evict()
+			c.evict()
 		}
 	}
-	s.awaitReleases(ctx, drained)
+	c.awaitReleases(ctx, drained)
 	return err
 }
 
-// beginClose refuses calls from here on. It returns a channel that is closed once all calls that
+// begin refuses calls from here on. It returns a channel that is closed once all calls that
 // were admitted before have ended, and reports whether this is the first Close.
-func (s *Session) beginClose() (drained chan struct{}, first bool) {
+func (c *closing) begin() (drained chan struct{}, first bool) {
+	s := c.session
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closing.Swap(true) {
+	if c.begun.Swap(true) {
 		return nil, false
 	}
 	drained = make(chan struct{})
@@ -92,15 +101,15 @@ func (s *Session) beginClose() (drained chan struct{}, first bool) {
 	return drained, true
 }
 
-// awaitClosed waits until the first Close is done.
-func (s *Session) awaitClosed(ctx context.Context) error {
+// await waits until the first Close is done.
+func (c *closing) await(ctx context.Context) error {
 	select {
-	case <-s.closed:
+	case <-c.done:
 		return nil
 	default:
 	}
 	select {
-	case <-s.closed:
+	case <-c.done:
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("signalbox: close: another call of Close is still running: %w", whyEnded(ctx))
@@ -116,27 +125,20 @@ func whyEnded(ctx context.Context) error {
 }
 
 // evict ends all holds.
-func (s *Session) evict() {
-	s.evicted.Store(true)
-	for _, h := range s.localHolds("", false) {
+func (c *closing) evict() {
+	c.evicted.Store(true)
+	s := c.session
+	for _, h := range s.registries.localHolds("", false) {
 		h.Evict(s.EvictionError())
 	}
-	if more := s.leftHolds.Load() - maxLogged; more > 0 {
-		s.log((*slog.Logger).Warn, "signalbox: Close ended further leases", "leases", more)
-	}
-}
-
-// LogLeft logs a hold that Close ended.
-func (s *Session) LogLeft(labels observe.Labels, held time.Duration) {
-	if s.leftHolds.Add(1) <= maxLogged {
-		s.log((*slog.Logger).Warn, "signalbox: Close ended a lease that was not unlocked yet", append(attributesFor(labels), "held", held)...)
-	}
+	s.Logs.leftMore()
 }
 
 // awaitReleases waits for the releases, and for the calls that are under way, until ctx ends, or for
 // ownTime if it has ended. A server that is away does not delay it: what is left then ends by
 // itself, a lease on the server and a call here.
-func (s *Session) awaitReleases(ctx context.Context, drained <-chan struct{}) {
+func (c *closing) awaitReleases(ctx context.Context, drained <-chan struct{}) {
+	s := c.session
 	if ctx.Err() != nil {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), ownTime)
@@ -153,7 +155,7 @@ func (s *Session) awaitReleases(ctx context.Context, drained <-chan struct{}) {
 		defer close(ended)
 		s.Undoer.Stop() // first: until then it tries again, and each try on a dead wire makes a connection
 		s.Keeper.Close()
-		for _, p := range s.allRegistries() {
+		for _, p := range s.registries.all() {
 			p.Close()
 		}
 		s.sleepRecovery.silent.Close()
@@ -166,7 +168,7 @@ func (s *Session) awaitReleases(ctx context.Context, drained <-chan struct{}) {
 		}
 		var functions sync.WaitGroup // of guests, of which none waits for another
 		for _, f := range s.Settings.OnClose {
-			functions.Go(func() { s.callOnClose(f) })
+			functions.Go(func() { c.callOnClose(f) })
 		}
 		functions.Wait()
 	}()
@@ -175,14 +177,14 @@ func (s *Session) awaitReleases(ctx context.Context, drained <-chan struct{}) {
 	case <-ctx.Done():
 	}
 	s.Settings.Observer.Await(ctx) // after the releases: a slow hook delays none of them
-	s.logWriter.await(ctx)
+	s.Logs.writer.await(ctx)
 }
 
 // callOnClose calls a function of the service.
-func (s *Session) callOnClose(f func()) {
+func (c *closing) callOnClose(f func()) {
 	defer func() {
 		if p := recover(); p != nil {
-			s.log((*slog.Logger).Warn, "signalbox: a function of WithOnClose panicked", "panic", p)
+			c.session.Logs.Warn("signalbox: a function of WithOnClose panicked", "panic", p)
 		}
 	}()
 	f()

@@ -93,12 +93,12 @@ func (cf *connFailures) check() {
 		}
 		cf.mu.since[failure] = now
 		words := failureMessages[failure.Kind]
-		cf.session.log((*slog.Logger).Warn, words.begins, "address", failure.Address, "error", reason, "do", words.advice)
+		cf.session.Logs.log((*slog.Logger).Warn, words.begins, "address", failure.Address, "error", reason, "do", words.advice)
 	}
 	for failure, since := range cf.mu.since {
 		if found[failure] == nil {
 			delete(cf.mu.since, failure)
-			cf.session.log((*slog.Logger).Info, failureMessages[failure.Kind].ends, "address", failure.Address, "after", (now - since).Round(time.Millisecond))
+			cf.session.Logs.log((*slog.Logger).Info, failureMessages[failure.Kind].ends, "address", failure.Address, "after", (now - since).Round(time.Millisecond))
 		}
 	}
 }

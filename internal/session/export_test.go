@@ -10,7 +10,7 @@ import (
 )
 
 // FireLate lets a patience end, by the session's timers, that was due so long before.
-func (s *Session) FireLate(by time.Duration) *Patience {
+func FireLate(s *Session, by time.Duration) *Patience {
 	p := s.patiencePool.Get().(*Patience) //nolint:forcetypeassert // nothing else is ever put
 	p.due = timers.Mono() - by
 	s.Timers.Schedule(&p.entry, 0)
@@ -21,12 +21,12 @@ func (s *Session) FireLate(by time.Duration) *Patience {
 func ProcessLabel(host string, process int) string { return processLabel(host, process) }
 
 // LateUnsubscribed calls the handler that reports the end of the subscription to recalls, as a reader does that was late.
-func (s *Session) LateUnsubscribed() { s.ownChannel().OnUnsubscribed() }
+func LateUnsubscribed(s *Session) { ownChannel(s).OnUnsubscribed() }
 
 // LateSubscribed calls the handler that reports the subscription, as a reader does that was late.
-func (s *Session) LateSubscribed() { s.ownChannel().OnSubscribed() }
+func LateSubscribed(s *Session) { ownChannel(s).OnSubscribed() }
 
-func (s *Session) ownChannel() *forceChannel {
+func ownChannel(s *Session) *forceChannel {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.mu.forceListening.own

@@ -41,6 +41,8 @@ type forceListener struct {
 	session  *Session
 	entry    timers.Timer
 	channels []*forceChannel // the channels of the first channelEnds; used by Fire alone
+	// recallsSince is when the subscription to recalls was confirmed; nil without one. It is set under the session's mu.
+	recallsSince atomic.Pointer[timers.Instant]
 }
 
 // forceChannel is a channel on which a forceListener listens.
@@ -76,59 +78,64 @@ type AliasedRegistry interface {
 	Alias() string // "" if the holds contain the id
 }
 
-// addAliasLocked adds the alias of a registry, also if the session listens already.
-func (s *Session) addAliasLocked(p KindRegistry) {
+// addAlias adds the alias of a registry, also if the session listens already.
+func (l *forceListener) addAlias(p KindRegistry) {
 	part, is := p.(AliasedRegistry)
-	a := &s.mu.forceListening
-	if !is || part.Alias() == "" || slices.Contains(a.channelEnds, part.Alias()) {
+	if !is || part.Alias() == "" {
+		return
+	}
+	l.session.mu.Lock()
+	defer l.session.mu.Unlock()
+	a := &l.session.mu.forceListening
+	if slices.Contains(a.channelEnds, part.Alias()) {
 		return
 	}
 	a.channelEnds = append(a.channelEnds, part.Alias())
 	if a.listening && !a.scheduled {
-		s.scheduleListenerLocked(listenAfter)
+		l.scheduleLocked(listenAfter)
 	}
 }
 
 // ListenForRecalls lets the session listen on its own channel from now on, until it was idle for a while. The caller is
 // counted in.
-func (s *Session) ListenForRecalls() {
-	if s.recallsSince.Load() != nil {
+func (l *forceListener) ListenForRecalls() {
+	if l.recallsSince.Load() != nil {
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if a := &s.mu.forceListening; !a.listening && !a.wanted && !a.never {
+	l.session.mu.Lock()
+	defer l.session.mu.Unlock()
+	if a := &l.session.mu.forceListening; !a.listening && !a.wanted && !a.never {
 		a.wanted = true
-		s.scheduleListenerLocked(0)
+		l.scheduleLocked(0)
 	}
 }
 
 // ReceivesRecalls reports whether recalls have arrived without a gap since before sent, as far as is known now.
-func (s *Session) ReceivesRecalls(sent timers.Instant) bool {
-	since := s.recallsSince.Load()
+func (l *forceListener) ReceivesRecalls(sent timers.Instant) bool {
+	since := l.recallsSince.Load()
 	return since != nil && since.Mono() < sent.Mono()
 }
 
 // busyLocked records that the session has a hold to listen for.
-func (s *Session) busyLocked() {
-	if a := &s.mu.forceListening; !a.listening && !a.scheduled && !a.never {
-		s.scheduleListenerLocked(listenAfter)
+func (l *forceListener) busyLocked() {
+	if a := &l.session.mu.forceListening; !a.listening && !a.scheduled && !a.never {
+		l.scheduleLocked(listenAfter)
 	}
 }
 
 // idleLocked records that the session has no hold to listen for.
-func (s *Session) idleLocked() {
-	a := &s.mu.forceListening
+func (l *forceListener) idleLocked() {
+	a := &l.session.mu.forceListening
 	a.idles++
 	if a.listening && !a.scheduled {
-		s.scheduleListenerLocked(listenIdle)
+		l.scheduleLocked(listenIdle)
 	}
 }
 
-func (s *Session) scheduleListenerLocked(in time.Duration) {
-	a := &s.mu.forceListening
+func (l *forceListener) scheduleLocked(in time.Duration) {
+	a := &l.session.mu.forceListening
 	a.scheduled, a.scheduledIdles = true, a.idles
-	s.Timers.Schedule(&s.forceListener.entry, in)
+	l.session.Timers.Schedule(&l.entry, in)
 }
 
 // Fire implements timers.Firer: the session may have been busy, or idle, for long enough. It is run
@@ -143,17 +150,17 @@ func (l *forceListener) Fire() {
 	turns := busy != a.listening
 	switch {
 	case turns && busy && !s.Runner.IsConnected(): // there is no hold, and no server to subscribe at
-		s.scheduleListenerLocked(listenIdle)
+		l.scheduleLocked(listenIdle)
 	case turns && !steady && busy:
-		s.scheduleListenerLocked(listenAfter)
+		l.scheduleLocked(listenAfter)
 	case turns && !steady:
-		s.scheduleListenerLocked(listenIdle)
+		l.scheduleLocked(listenIdle)
 	case turns:
 		a.listening, a.own = busy, nil
-		s.recallsSince.Store(nil)
+		l.recallsSince.Store(nil)
 	}
 	if a.listening && s.mu.busy == 0 && !a.scheduled {
-		s.scheduleListenerLocked(listenIdle)
+		l.scheduleLocked(listenIdle)
 	}
 	listening, ends := a.listening, a.channelEnds
 	s.mu.Unlock()
@@ -183,7 +190,7 @@ func (c *forceChannel) OnMessage(message string) {
 	attempt, isRecall := strings.CutPrefix(message, recallPrefix)
 	switch {
 	case isRecall && len(message) == recallSize:
-		for _, r := range c.session.recallRegistries() {
+		for _, r := range c.session.registries.recallable() {
 			r.Recall(attempt)
 		}
 	case message != "":
@@ -198,7 +205,7 @@ func (c *forceChannel) OnSubscribed() {
 		c.session.Recheck("")
 		return
 	}
-	for _, r := range c.session.recallRegistries() {
+	for _, r := range c.session.registries.recallable() {
 		r.Resubscribed()
 	}
 }
@@ -209,7 +216,7 @@ func (c *forceChannel) OnUnsubscribed() {
 	if !c.noteSubscription() {
 		return
 	}
-	for _, r := range c.session.recallRegistries() {
+	for _, r := range c.session.registries.recallable() {
 		r.RecallAll()
 	}
 }
@@ -228,22 +235,16 @@ func (c *forceChannel) noteSubscription() (arrived bool) {
 	s := c.session
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.mu.forceListening.own == c && s.recallsSince.Swap(since) != nil
+	return s.mu.forceListening.own == c && s.Forces.recallsSince.Swap(since) != nil
 }
+
+// recallPrefix begins a message that is a recall; the id of the attempt follows. No key of the library's own layout is
+// like that, and in a layout of others such a key costs a hint.
+const recallPrefix, recallSize = "recall:", len("recall:") + proto.HoldSize - proto.SessionSize
 
 // Recheck asks the server whether the session's hold of key, if it has one, is there still; or all holds if key is "".
 func (s *Session) Recheck(key string) {
-	for _, h := range s.localHolds(key, true) {
+	for _, h := range s.registries.localHolds(key, true) {
 		h.Recheck()
 	}
-}
-
-// localHolds returns the holds of the session; see HoldRegistry.
-func (s *Session) localHolds(key string, recheck bool) (all []LocalHold) {
-	for _, p := range s.allRegistries() {
-		if r, has := p.(HoldRegistry); has {
-			all = append(all, r.LocalHolds(key, recheck)...)
-		}
-	}
-	return all
 }

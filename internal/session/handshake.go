@@ -24,6 +24,8 @@ import (
 // the session, not with the caller that began it: the others still wait for it. An error is
 // returned to the callers that waited for it, and the next caller makes a new call.
 type handshakes struct {
+	session *Session
+
 	calls  singleflight.Group
 	ctx    context.Context //nolint:containedctx // the context of the calls; ends at Close
 	cancel context.CancelFunc
@@ -32,7 +34,8 @@ type handshakes struct {
 	ofClient atomic.Uint64 // the last of these at the session's own servers
 }
 
-func (h *handshakes) init() {
+func (h *handshakes) init(s *Session) {
+	h.session = s
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.versions.Store(wire.EventCount(wire.NewVersion))
 }
@@ -41,7 +44,8 @@ func (h *handshakes) init() {
 // round trip, the first time and when a server of another version is met; key routes it. It returns
 // at once when ctx ends.
 func (s *Session) Handshake(ctx context.Context, key string) error {
-	if s.isGreeted() {
+	h := &s.Handshakes
+	if h.isGreeted() {
 		return nil
 	}
 	if err := ctx.Err(); err != nil {
@@ -49,20 +53,20 @@ func (s *Session) Handshake(ctx context.Context, key string) error {
 	}
 	// In a cluster each slot has a call of its own: the node of one slot may be away while the others reply.
 	node := strconv.Itoa(int(s.NodeID(s.Runner.Slot(key))))
-	return s.join(ctx, node, func() error {
-		switch err := s.Runner.Connect(s.handshakes.ctx); {
-		case err != nil && s.handshakes.ctx.Err() != nil:
+	return h.join(ctx, node, func() error {
+		switch err := s.Runner.Connect(h.ctx); {
+		case err != nil && h.ctx.Err() != nil:
 			return errs.ErrClosed
-		case err != nil || s.isGreeted(): // by a call that ended before this one began, or by the first connection
+		case err != nil || h.isGreeted(): // by a call that ended before this one began, or by the first connection
 			return err
 		}
-		return s.hello(s.handshakes.ctx, s.Runner, key)
+		return h.hello(h.ctx, s.Runner, key)
 	})
 }
 
 // join makes a call, or joins the one of that name that is under way, and returns when ctx ends.
-func (s *Session) join(ctx context.Context, name string, call func() error) error {
-	done := s.handshakes.calls.DoChan(name, func() (any, error) { return nil, call() })
+func (h *handshakes) join(ctx context.Context, name string, call func() error) error {
+	done := h.calls.DoChan(name, func() (any, error) { return nil, call() })
 	select {
 	case result := <-done:
 		return result.Err
@@ -83,7 +87,8 @@ func (s *Session) Ping(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return errs.Ended(ctx)
 	}
-	err = s.join(ctx, "ping", func() error { return s.Greet(s.handshakes.ctx, s.Runner) })
+	h := &s.Handshakes
+	err = h.join(ctx, "ping", func() error { return h.Greet(h.ctx, s.Runner) })
 	if err != nil && ctx.Err() != nil {
 		return errs.Ended(ctx)
 	}
@@ -91,12 +96,12 @@ func (s *Session) Ping(ctx context.Context) error {
 }
 
 // Greet asks the server of r for its time and more, as a handshake does. In a cluster that is the node of one slot.
-func (s *Session) Greet(ctx context.Context, r *wire.Runner) error {
-	probe, err := s.Names(proto.Native(), "hello")
+func (h *handshakes) Greet(ctx context.Context, r *wire.Runner) error {
+	probe, err := h.session.Names(proto.Native(), "hello")
 	if err != nil {
 		return err
 	}
-	return s.hello(ctx, r, probe.Holder)
+	return h.hello(ctx, r, probe.Holder)
 }
 
 // AwaitConnection waits until the session has its first connection, and returns why it gave up, or nil. A call that begins to listen,
@@ -119,9 +124,10 @@ func (s *Session) HandshakeInCluster(ctx context.Context, key string) {
 
 // isGreeted reports whether a handshake has succeeded, and no server has named another version since. An older one may have taken
 // over the address.
-func (s *Session) isGreeted() bool {
+func (h *handshakes) isGreeted() bool {
 	changes := wire.EventCount(wire.NewVersion)
-	switch h := &s.handshakes; {
+	s := h.session
+	switch {
 	case !s.Clock.Known() || !s.Runner.IsConnected():
 		return false
 	case h.versions.Load() == changes:
@@ -134,11 +140,12 @@ func (s *Session) isGreeted() bool {
 }
 
 // hello asks the server for its time and more.
-func (s *Session) hello(ctx context.Context, r *wire.Runner, key string) error {
+func (h *handshakes) hello(ctx context.Context, r *wire.Runner, key string) error {
+	s := h.session
 	versions, ofClient := wire.EventCount(wire.NewVersion), wire.LastEvent(wire.NewVersion, s.client)
 	reply, err := r.Run(ctx, wire.Call{Script: scripts.SessionHello, Keys: []string{key}})
 	switch {
-	case err != nil && s.handshakes.ctx.Err() != nil:
+	case err != nil && h.ctx.Err() != nil:
 		return errs.ErrClosed
 	case err != nil:
 		return err
@@ -151,10 +158,10 @@ func (s *Session) hello(ctx context.Context, r *wire.Runner, key string) error {
 	if reply.Int(4) == 0 && !s.Clock.Known() { // later there are subscriptions
 		s.Dispatch.DisableShardedChannels() // before any caller that waits for this continues
 	}
-	s.warnOfEviction(reply.Text(2), reply.Text(3)) // before the time is known: callers then pass Handshake, and may call Close
+	s.Logs.warnOfEviction(reply.Text(2), reply.Text(3)) // before the time is known: callers then pass Handshake, and may call Close
 	s.Clock.Observe(s.Runner.Slot(key), reply.Stamp(1), timers.Now())
-	s.handshakes.ofClient.Store(ofClient) // first: versions says that this is known
-	s.handshakes.versions.Store(versions)
+	h.ofClient.Store(ofClient) // first: versions says that this is known
+	h.versions.Store(versions)
 	return nil
 }
 
@@ -163,10 +170,10 @@ func (s *Session) hello(ctx context.Context, r *wire.Runner, key string) error {
 const slotProbes = 64
 
 // ReachesSlots returns ErrUnsupported if the server of r is a node of a cluster, has not all slots, and the client follows no redirection.
-func (s *Session) ReachesSlots(ctx context.Context, r *wire.Runner) error {
+func (h *handshakes) ReachesSlots(ctx context.Context, r *wire.Runner) error {
 	var probes []wire.Call
 	for i := range slotProbes {
-		set, err := s.Names(proto.Native(), fmt.Sprint("hello/", i))
+		set, err := h.session.Names(proto.Native(), fmt.Sprint("hello/", i))
 		if err != nil {
 			return err
 		}

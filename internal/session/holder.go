@@ -23,18 +23,18 @@ type describedHold struct {
 
 // Holder returns the holder of the lock of key, of any kind, or ErrNotHeld. It is one round trip.
 func (s *Session) Holder(ctx context.Context, l *proto.Layout, key string) (proto.HolderInfo, error) {
-	h, err := s.describe(ctx, l, key)
+	h, err := describe(ctx, s.Runner, l, key)
 	return h.HolderInfo, err
 }
 
 // Hold is Holder in the library's own layout. It also returns the hold's id.
 func (s *Session) Hold(ctx context.Context, key string) (proto.HolderInfo, string, error) {
-	h, err := s.describe(ctx, proto.Native(), key)
+	h, err := describe(ctx, s.Runner, proto.Native(), key)
 	return h.HolderInfo, h.hold, err
 }
 
-func (s *Session) describe(ctx context.Context, l *proto.Layout, key string) (describedHold, error) {
-	reply, err := s.Runner.Run(ctx, l.DescribeCall(key))
+func describe(ctx context.Context, r *wire.Runner, l *proto.Layout, key string) (describedHold, error) {
+	reply, err := r.Run(ctx, l.DescribeCall(key))
 	if err != nil {
 		return describedHold{}, err
 	}
@@ -65,7 +65,7 @@ func (s *Session) Force(ctx context.Context, f ForceRequest) error {
 	var lost error
 	s.HandshakeInCluster(ctx, f.Key)
 	for range maxForces {
-		h, err := s.describe(ctx, f.Layout, f.Key)
+		h, err := describe(ctx, s.Runner, f.Layout, f.Key)
 		switch {
 		case sent != "" && (errors.Is(err, errs.ErrNotHeld) || err == nil && h.hold != sent):
 			return nil // gone, by that or by itself

@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
@@ -13,26 +14,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/observe"
 	"github.com/signalbox-go/signalbox/internal/timers"
 )
-
-// Logger returns the logger for what no call can return: slog.Default() unless one was set.
-func (s *Session) Logger() *slog.Logger {
-	if s == nil || s.Settings.Logger == nil {
-		return slog.Default()
-	}
-	return s.Settings.Logger
-}
-
-// warnOfEviction logs once that the server may drop the keys of locks when its memory is full: limit is its
-// maxmemory and policy its maxmemory-policy, both "" if they are not available. Every policy but noeviction
-// does, since keys of locks have a TTL.
-func (s *Session) warnOfEviction(limit, policy string) {
-	if limit == "" || limit == "0" || policy == "" || policy == "noeviction" || s.warnedOfEviction.Swap(true) {
-		return
-	}
-	s.log((*slog.Logger).Warn, "the server evicts keys when its memory is full, and a lock whose key is evicted is lost: "+
-		"set maxmemory-policy to noeviction, or keep locks on a server of their own",
-		"maxmemory", limit, "maxmemory-policy", policy)
-}
 
 // logInterval is how long events of one sort are collected for one line of the log. While they continue it doubles with each line, up to
 // maxLogInterval.
@@ -45,6 +26,10 @@ type Logs struct {
 	hooks, retried, otherCount, unread, readAgain        eventBatch
 
 	session *Session
+	writer  logWriter
+
+	warnedOfEviction, warnedOfServers atomic.Bool  // the log says that keys may be evicted; that connections lead to different servers
+	leftHolds                         atomic.Int64 // the number of holds that Close ended
 }
 
 // logLevel is the method of a logger for one level.
@@ -175,7 +160,7 @@ func (b *eventBatch) Fire() { b.write() }
 
 // write writes the line, and counts in it what happens until then: while a line is waiting behind another there is no second.
 func (b *eventBatch) write() {
-	b.session.logWriter.add(func() {
+	b.session.Logs.writer.add(func() {
 		b.mu.Lock()
 		events, first := b.mu.events, b.mu.first
 		b.mu.events, b.mu.first = 0, nil
@@ -186,39 +171,65 @@ func (b *eventBatch) write() {
 	})
 }
 
+// warnOfEviction logs once that the server may drop the keys of locks when its memory is full: limit is its
+// maxmemory and policy its maxmemory-policy, both "" if they are not available. Every policy but noeviction
+// does, since keys of locks have a TTL.
+func (l *Logs) warnOfEviction(limit, policy string) {
+	if limit == "" || limit == "0" || policy == "" || policy == "noeviction" || l.warnedOfEviction.Swap(true) {
+		return
+	}
+	l.log((*slog.Logger).Warn, "the server evicts keys when its memory is full, and a lock whose key is evicted is lost: "+
+		"set maxmemory-policy to noeviction, or keep locks on a server of their own",
+		"maxmemory", limit, "maxmemory-policy", policy)
+}
+
 // MessagesLost implements notify.Monitor.
-func (s *Session) MessagesLost(err error) {
-	s.Outages.messagesLost(err)
-	s.Settings.Observer.OnPolling(err)
+func (l *Logs) MessagesLost(err error) {
+	l.session.Outages.messagesLost(err)
+	l.session.Settings.Observer.OnPolling(err)
 }
 
 // MessagesBack implements notify.Monitor.
-func (s *Session) MessagesBack() {
-	s.Outages.messagesBack()
-	s.Settings.Observer.OnSubscribed()
+func (l *Logs) MessagesBack() {
+	l.session.Outages.messagesBack()
+	l.session.Settings.Observer.OnSubscribed()
 }
 
 // ServersDiffer implements notify.Monitor. The log says it once: until the address means one server, it happens again.
-func (s *Session) ServersDiffer() {
-	if !s.serversDiffer.Swap(true) {
-		s.log((*slog.Logger).Warn, "signalbox: two connections of the session led to different servers, as after a failover behind one address; "+
+func (l *Logs) ServersDiffer() {
+	if !l.warnedOfServers.Swap(true) {
+		l.log((*slog.Logger).Warn, "signalbox: two connections of the session led to different servers, as after a failover behind one address; "+
 			"the one for messages was made anew")
 	}
 }
 
-// panicked logs that a hook of the observer panicked. A hook that always does would fill the log.
-func (s *Session) panicked(cause any, stack []byte) {
-	s.Logs.hooks.add(observe.Labels{}, "panic", cause, "stack", string(stack))
+// hookPanicked logs that a hook of the observer panicked. A hook that always does would fill the log.
+func (l *Logs) hookPanicked(cause any, stack []byte) {
+	l.hooks.add(observe.Labels{}, "panic", cause, "stack", string(stack))
+}
+
+// Left logs a hold that Close ended.
+func (l *Logs) Left(labels observe.Labels, held time.Duration) {
+	if l.leftHolds.Add(1) <= maxLogged {
+		l.log((*slog.Logger).Warn, "signalbox: Close ended a lease that was not unlocked yet", append(attributesFor(labels), "held", held)...)
+	}
+}
+
+// leftMore logs how many holds Close ended beyond those that have a line.
+func (l *Logs) leftMore() {
+	if more := l.leftHolds.Load() - maxLogged; more > 0 {
+		l.log((*slog.Logger).Warn, "signalbox: Close ended further leases", "leases", more)
+	}
 }
 
 // Warn writes a line that holds up nothing.
-func (s *Session) Warn(message string, attributes ...any) {
-	s.log((*slog.Logger).Warn, message, attributes...)
+func (l *Logs) Warn(message string, attributes ...any) {
+	l.log((*slog.Logger).Warn, message, attributes...)
 }
 
 // log writes a line that belongs to no call.
-func (s *Session) log(log logLevel, message string, attributes ...any) {
-	s.logWriter.add(func() { log(s.Logger(), message, attributes...) })
+func (l *Logs) log(level logLevel, message string, attributes ...any) {
+	l.writer.add(func() { level(l.session.Logger(), message, attributes...) })
 }
 
 // logWriter writes lines of the log, one after the other, on a goroutine that runs while there are lines. The handler of a logger

@@ -5,6 +5,7 @@ package session
 import (
 	"cmp"
 	"fmt"
+	"sync"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/proto"
@@ -117,6 +118,12 @@ func (l *LockSettings) checkKind(kind *proto.Kind) error {
 	return fmt.Errorf("%w: %s is not an option of %s: it has %v", errs.ErrBadOption, name, kind.Name, kind.Takes())
 }
 
+// defaults are what the session's defaults come to, for each kind of which a lock was made.
+type defaults struct {
+	settings *Settings
+	byKind   sync.Map // of *proto.Kind and *kindDefaults, of which no entry is ever written to
+}
+
 // kindDefaults is what the session's defaults come to for a kind.
 type kindDefaults struct {
 	start    LockSettings
@@ -124,28 +131,28 @@ type kindDefaults struct {
 }
 
 // DefaultsOf returns what locks of the kind without options of their own share.
-func (s *Session) DefaultsOf(kind *proto.Kind) *Resolved { return s.defaultsOf(kind).resolved }
+func (s *Session) DefaultsOf(kind *proto.Kind) *Resolved { return s.defaults.of(kind).resolved }
 
 // ResolveOptions returns what options of a lock of the kind come to beside the session's defaults.
 func ResolveOptions[O ~func(*LockSettings)](s *Session, kind *proto.Kind, options []O) *Resolved {
-	set := s.defaultsOf(kind).start
+	set := s.defaults.of(kind).start
 	Apply(&set, options)
 	return set.Resolve(kind)
 }
 
-func (s *Session) defaultsOf(kind *proto.Kind) *kindDefaults {
-	known, is := s.defaults.Load(kind)
+func (d *defaults) of(kind *proto.Kind) *kindDefaults {
+	known, is := d.byKind.Load(kind)
 	if !is {
-		known, _ = s.defaults.LoadOrStore(kind, s.newDefaults(kind)) // of two first locks one stores them
+		known, _ = d.byKind.LoadOrStore(kind, d.workOut(kind)) // of two first locks one stores them
 	}
 	return known.(*kindDefaults) //nolint:errcheck,forcetypeassert // nothing else is stored
 }
 
-// newDefaults works the defaults of a kind out. It has a frame of its own: the settings are large, and the stack of a goroutine that
+// workOut works the defaults of a kind out. It has a frame of its own: the settings are large, and the stack of a goroutine that
 // makes a lock is to stay small.
-func (s *Session) newDefaults(kind *proto.Kind) *kindDefaults {
-	d := &kindDefaults{start: s.Settings.startOf(kind)}
-	set := d.start
-	d.resolved = set.Resolve(kind)
-	return d
+func (d *defaults) workOut(kind *proto.Kind) *kindDefaults {
+	k := &kindDefaults{start: d.settings.startOf(kind)}
+	set := k.start
+	k.resolved = set.Resolve(kind)
+	return k
 }

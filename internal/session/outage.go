@@ -397,9 +397,9 @@ func (o *outages) Moved(slot uint16, before, offset, now time.Duration) (watches
 
 // warn writes a line that holds up no call and no renewal. note does the same.
 func (o *outages) warn(message string, attributes ...any) {
-	o.session.log((*slog.Logger).Warn, message, attributes...)
+	o.session.Logs.log((*slog.Logger).Warn, message, attributes...)
 }
 
 func (o *outages) note(message string, attributes ...any) {
-	o.session.log((*slog.Logger).Info, message, attributes...)
+	o.session.Logs.log((*slog.Logger).Info, message, attributes...)
 }

@@ -30,7 +30,7 @@ func TestPatienceThatEndsLateIsExtended(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := session.New(noServer{}, session.Defaults(), false)
 			begun := time.Now()
-			p := s.FireLate(by)
+			p := session.FireLate(s, by)
 			<-p.Done()
 			require.WithinRange(t, time.Now(), begun.Add(more), begun.Add(more+10*time.Millisecond))
 			require.Error(t, p.Err())

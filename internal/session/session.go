@@ -7,8 +7,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"fmt"
-	"maps"
-	"slices"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,97 +33,41 @@ type Session struct {
 	Undoer   *Undoer
 	Logs     Logs
 	Outages  outages
+	// Forces listens for holds that other processes end by force, and for recalls.
+	Forces forceListener
+	// Handshakes are the first contacts with the server.
+	Handshakes handshakes
 	// UnlockPatience is how long Unlock waits for the server. It is set before the first lock is acquired.
 	UnlockPatience time.Duration
 
-	// defaults has a *kindDefaults for each *proto.Kind of which a lock was made. An entry is never written to.
-	defaults sync.Map
+	client        rueidis.Client
+	owned         bool // Close closes the client
+	err           error
+	id            string
+	grantsChannel string        // see GrantsChannel
+	nameCache     *proto.Cache  // nil if the session is not valid
+	serial        atomic.Uint64 // the number of attempts so far
+	closing       closing
+	defaults      defaults
 
-	client           rueidis.Client
-	owned            bool // Close closes the client
-	err              error
-	id               string
-	grantsChannel    string        // see GrantsChannel
-	nameCache        *proto.Cache  // nil if the session is not valid
-	serial           atomic.Uint64 // the number of attempts so far
-	closing          atomic.Bool   // set under mu; no work is begun after it
-	evicted          atomic.Bool   // set before Close evicts; a hold that begins after that evicts itself
-	closed           chan struct{} // closed when Close is done
-	leftHolds        atomic.Int64  // the number of holds that Close ended
-	warnedOfEviction atomic.Bool   // the log says that keys may be evicted
-
-	serversDiffer atomic.Bool // the log says that connections lead to different servers
-
-	handshakes    handshakes
 	sleepRecovery sleepRecovery
 	connFailures  connFailures
+	registries    registries
 	patiencePool  sync.Pool // idle values of type *Patience
 
 	mu struct {
 		sync.Mutex
-		registries map[string]KindRegistry
-		busy       int           // the number of calls that request a lock, and of holds
-		drained    chan struct{} // closed once the session is closing and not busy; nil before Close
+		busy    int           // the number of calls that request a lock, and of holds
+		drained chan struct{} // closed once the session is closing and not busy; nil before Close
 
 		forceListening listenState
 	}
-	forceListener forceListener
-	recallsSince  atomic.Pointer[timers.Instant] // when the subscription to recalls was confirmed; nil without one; set under mu
-	logWriter     logWriter
-}
-
-// KindRegistry has the locks of one kind in a session. Each kind makes its own.
-type KindRegistry interface {
-	// Refuse ends all waits with err, now and from now on.
-	Refuse(err error)
-	// Close ends the work under way, and waits for it. No call of the kind is made after it.
-	Close()
-}
-
-// HoldRegistry is a KindRegistry whose locks are held. LocalHolds returns the holds of key, or all holds if key is "". With
-// recheck, a hold that may have been granted, and has not begun, asks the server when it begins: it may be forced already.
-type HoldRegistry interface {
-	KindRegistry
-	LocalHolds(key string, recheck bool) []LocalHold
-}
-
-// LocalHold is a hold in this process.
-type LocalHold interface {
-	// Evict ends the hold for cause.
-	Evict(cause error)
-	// Superseded ends the hold because the server has granted the lock to a newer hold.
-	Superseded()
-	// Recheck asks the server whether the hold still exists, and does not wait for the reply.
-	Recheck()
-}
-
-// RegistryOf returns the registry of s with that name. The first call makes it by create.
-func RegistryOf[R KindRegistry](s *Session, name string, create func() R) R {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r := s.mu.registries[name]
-	if r == nil {
-		if s.mu.registries == nil {
-			s.mu.registries = make(map[string]KindRegistry)
-		}
-		r = create()
-		s.mu.registries[name] = r
-		s.addAliasLocked(r)
-	}
-	return r.(R) //nolint:errcheck,forcetypeassert // a name has one create
-}
-
-// allRegistries returns every registry. One that is made later finds the session closing.
-func (s *Session) allRegistries() []KindRegistry {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Collect(maps.Values(s.mu.registries))
 }
 
 // New returns a Session on client. It sends nothing and starts nothing.
 func New(client rueidis.Client, set Settings, owned bool) *Session {
 	s := &Session{
-		client: client, owned: owned, Settings: set, UnlockPatience: UnlockPatience, closed: make(chan struct{}),
+		client: client, owned: owned, Settings: set, UnlockPatience: UnlockPatience,
 		err: errs.Join(set.Err, set.Lock.Err),
 	}
 	if client == nil {
@@ -135,20 +78,22 @@ func New(client rueidis.Client, set Settings, owned bool) *Session {
 		s.err = errs.Join(s.err, err)
 	}
 	s.id = id
+	s.defaults.settings = &s.Settings
+	s.closing.session, s.closing.done = s, make(chan struct{})
 	s.grantsChannel = proto.Grants(set.Prefix)
 	s.patiencePool.New = func() any { return newPatience(s) }
 	s.Logs.init(s)
 	if set.Observer != nil {
-		s.Settings.Observer = set.Observer.With(s.panicked)
+		s.Settings.Observer = set.Observer.With(s.Logs.hookPanicked)
 	}
-	s.forceListener.session = s
-	s.forceListener.entry.Init(&s.forceListener)
+	s.Forces.session = s
+	s.Forces.entry.Init(&s.Forces)
 	s.mu.forceListening.never, s.mu.forceListening.channelEnds = set.Polling, []string{id}
 	if s.err != nil {
 		return s
 	}
 	s.nameCache = proto.NewCache()
-	s.handshakes.init()
+	s.Handshakes.init(s)
 	s.Timers = timers.New()
 	s.sleepRecovery.init(s)
 	s.Runner = wire.NewRunner(client)
@@ -159,7 +104,7 @@ func New(client rueidis.Client, set Settings, owned bool) *Session {
 	s.Runner.Watch(&s.Outages)
 	s.Clock.Watch(&s.Outages)
 	s.Keeper = hold.NewKeeper(s.Runner, s.Timers, s.Settings.Observer)
-	s.Dispatch = notify.NewDispatcher(client, s.Runner, s.Timers, s, set.Polling)
+	s.Dispatch = notify.NewDispatcher(client, s.Runner, s.Timers, &s.Logs, set.Polling)
 	s.Undoer = NewUndoer(s.Runner, s.Timers)
 	return s
 }
@@ -170,6 +115,14 @@ func (s *Session) ID() string {
 		return ""
 	}
 	return s.id
+}
+
+// Logger returns the logger for what no call can return: slog.Default() unless one was set.
+func (s *Session) Logger() *slog.Logger {
+	if s == nil || s.Settings.Logger == nil {
+		return slog.Default()
+	}
+	return s.Settings.Logger
 }
 
 // Valid returns an error if s is no session.
@@ -188,7 +141,7 @@ func (s *Session) Ready() error {
 	if err := s.Valid(); err != nil {
 		return err
 	}
-	if s.closing.Load() {
+	if s.closing.begun.Load() {
 		return errs.ErrClosed
 	}
 	return nil
@@ -272,12 +225,12 @@ func ChannelTypesOf(l *proto.Layout) notify.ChannelTypes {
 func (s *Session) Begin() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closing.Load() {
+	if s.closing.begun.Load() {
 		return errs.ErrClosed
 	}
 	s.mu.busy++
 	if s.mu.busy == 1 {
-		s.busyLocked()
+		s.Forces.busyLocked()
 	}
 	return nil
 }
@@ -297,7 +250,7 @@ func (s *Session) End() {
 	if s.mu.busy > 0 {
 		return
 	}
-	s.idleLocked()
+	s.Forces.idleLocked()
 	if s.mu.drained != nil {
 		close(s.mu.drained)
 		s.mu.drained = nil
@@ -316,7 +269,7 @@ func (s *Session) IsIdle() bool {
 // EvictionError returns the error with which leases end once Close has waited for holders long enough, and nil
 // before. A hold that begins calls it after it has registered: either Close finds the hold, or the hold finds Close.
 func (s *Session) EvictionError() error {
-	if s.evicted.Load() {
+	if s.closing.evicted.Load() {
 		return fmt.Errorf("%w: %w", errs.ErrLost, errs.ErrClosed)
 	}
 	return nil
