@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// Config describes a kind of lock without a queue.
+// RetryConfig describes a kind of lock without a queue.
 type RetryConfig struct {
 	*proto.Retry
 
@@ -70,7 +70,7 @@ type RetryRegistry struct {
 	}
 }
 
-// New returns the registry of s. It starts nothing.
+// NewRetryRegistry returns the registry of s. It starts nothing.
 func NewRetryRegistry(s *session.Session, kind RetryConfig) *RetryRegistry {
 	registry := &RetryRegistry{session: s, config: kind}
 	registry.mu.locks = make(map[string]*retriedLock)

@@ -11,7 +11,7 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// Owner is notified when a term ends by itself: by its deadline, its greatest length, or the server's reply
+// TermOwner is notified when a term ends by itself: by its deadline, its greatest length, or the server's reply
 // that the hold is gone.
 type TermOwner interface {
 	// Renewed returns the key of the hold that the term keeps, and what renewals call the hold. It is called without a lock.

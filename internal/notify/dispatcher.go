@@ -54,7 +54,7 @@ type Monitor interface {
 	ServersDiffer()
 }
 
-// New returns a Dispatcher that starts nothing by itself. A polling one never subscribes.
+// NewDispatcher returns a Dispatcher that starts nothing by itself. A polling one never subscribes.
 func NewDispatcher(client rueidis.Client, server ScriptRunner, t *timers.Timers, monitor Monitor, polling bool) *Dispatcher {
 	d := &Dispatcher{
 		client: client, server: server, timers: t, monitor: monitor, polling: polling,

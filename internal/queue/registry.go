@@ -53,7 +53,7 @@ type Request struct {
 	Concurrent bool
 }
 
-// Registry keeps the queues of one kind of lock in one session.
+// Queues keeps the queues of one kind of lock in one session.
 type Queues struct {
 	session  *session.Session
 	protocol Protocol
@@ -192,7 +192,7 @@ func (r *Queues) Refuse(err error) {
 //
 // A queued attempt was not granted the lock before the session began to listen, since the message of the grant would have
 // come first. But the message that its lock was forced may overtake the message of the grant: they can come from two nodes.
-func (r *Queues) LocalHolds(key string, recheck bool) []session.LocalHold {
+func (r *Queues) LocalHolds(key string, recheck bool) []session.LocalHold { //nolint:revive // session.HoldRegistry has it
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var holds []session.LocalHold
