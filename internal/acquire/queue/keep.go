@@ -37,9 +37,9 @@ func (a *Attempt) OnKept(sent clock.Instant, isMarked bool) {
 	var h session.RecalledHold
 	switch {
 	case isMarked:
-		h = a.recallLocked(recalled)
+		h = idleHold{a}.recallLocked(recalled)
 	default:
-		a.foundNoMarkLocked(sent)
+		idleHold{a}.foundNoMarkLocked(sent)
 	}
 	registry.mu.Unlock()
 	if h != nil {
@@ -49,7 +49,7 @@ func (a *Attempt) OnKept(sent clock.Instant, isMarked bool) {
 
 // foundNoMarkLocked records that a request, which was sent at sent, found no mark. When recalls cease to arrive, the session
 // changes what ReceivesRecalls returns, and then calls RecallAll: so either this finds that, or RecallAll finds a.
-func (a *Attempt) foundNoMarkLocked(sent clock.Instant) {
+func (a idleHold) foundNoMarkLocked(sent clock.Instant) {
 	if a.idle == mayBeMarked && a.request.KeepFor > 0 && a.q.registry.session.Forces.ReceivesRecalls(sent) {
 		a.idle = foundUnmarked
 	}
@@ -57,7 +57,7 @@ func (a *Attempt) foundNoMarkLocked(sent clock.Instant) {
 
 // recallLocked records a recall, whatever the state of a: the message may overtake the reply of the enter. It returns the hold to
 // notify, or nil.
-func (a *Attempt) recallLocked(how idleState) session.RecalledHold {
+func (a idleHold) recallLocked(how idleState) session.RecalledHold {
 	if a.request.KeepFor == 0 {
 		return nil
 	}
@@ -75,7 +75,7 @@ func (a *Attempt) WasWantedInVain() bool {
 }
 
 // releasedUnwanted records that a was released, and that no session waited.
-func (a *Attempt) releasedUnwanted() {
+func (a idleHold) releasedUnwanted() {
 	a.q.registry.mu.Lock()
 	defer a.q.registry.mu.Unlock()
 	if a.idle == wanted {
@@ -88,7 +88,7 @@ func (r *Registry) Recall(attempt string) {
 	r.mu.Lock()
 	var h session.RecalledHold
 	if a := r.mu.attempts.get(attempt); a != nil {
-		h = a.recallLocked(wanted)
+		h = idleHold{a}.recallLocked(wanted)
 	}
 	r.mu.Unlock()
 	if h != nil {
@@ -101,7 +101,7 @@ func (r *Registry) RecallAll() {
 	r.mu.Lock()
 	var all []session.RecalledHold
 	for a := range r.mu.attempts.all() {
-		if h := a.recallLocked(recalled); h != nil {
+		if h := (idleHold{a}).recallLocked(recalled); h != nil {
 			all = append(all, h)
 		}
 	}

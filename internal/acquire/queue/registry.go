@@ -176,7 +176,7 @@ func (r *Registry) Refuse(err error) {
 		if a.state == queued {
 			a.toLocked(withdrawn)
 			a.waitLocked().refusal = err
-			a.repeatLeave()
+			leaveExchange{a}.repeatLeave()
 		}
 		a.wake()
 	}
