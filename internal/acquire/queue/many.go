@@ -39,7 +39,7 @@ func AcquireMany(ctx context.Context, script *scripts.Script, requests []LockReq
 	}
 	reply, err := s.Runner.Run(ctx, call)
 	if err != nil {
-		s.Runner.SpanFailed(err)
+		s.Runner.Span.SpanFailed(err)
 		for _, a := range attempts {
 			enterExchange{a}.handleEnterError(err)
 			a.Abandon()
@@ -106,7 +106,7 @@ func ReleaseMany(ctx context.Context, script *scripts.Script, releases []*LockRe
 	}
 	var rest []*LockRelease
 	for n, outcome := range s.Runner.RunMany(ctx, calls) {
-		again := len(groups[n]) > 1 && outcome.Err != nil && s.Runner.SpanFailed(outcome.Err)
+		again := len(groups[n]) > 1 && outcome.Err != nil && s.Runner.Span.SpanFailed(outcome.Err)
 		for i, r := range groups[n] {
 			if r.releasedByBatch(&outcome, i, again) {
 				rest = append(rest, r)
@@ -118,7 +118,7 @@ func ReleaseMany(ctx context.Context, script *scripts.Script, releases []*LockRe
 
 // groupBySlot divides holds into those that one script may release.
 func groupBySlot(ctx context.Context, s *session.Session, releases []*LockRelease) [][]*LockRelease {
-	if len(releases) < 2 || s.Runner.SpansSlots(ctx) {
+	if len(releases) < 2 || s.Runner.Span.SpansSlots(ctx) {
 		return [][]*LockRelease{releases}
 	}
 	slices.SortStableFunc(releases, func(a, b *LockRelease) int { return int(a.Attempt.q.keys.Slot) - int(b.Attempt.q.keys.Slot) })
