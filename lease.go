@@ -15,7 +15,7 @@ import (
 //
 // A lease ends by Unlock, or when it can no longer be trusted: its deadline passed without a
 // renewal, or the server said that the key is gone.
-type Lease hold.Lease
+type Lease opaqueLease
 
 // Token returns the fencing token. It is greater than the token of every earlier holder of the name.
 // Readers that share a hold share it; for permits see package semaphore. Hand it to the resource

@@ -12,7 +12,7 @@ import (
 // Goroutines that share a Locker exclude each other as with a sync.Mutex, and the whole excludes
 // every other holder of the name. It never enters again: a sync.Locker knows no owner, and a
 // goroutine that locks twice waits for itself. The zero Locker is of no use.
-type Locker hold.SyncLocker
+type Locker opaqueLocker
 
 var _ sync.Locker = (*Locker)(nil)
 

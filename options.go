@@ -15,12 +15,12 @@ import (
 )
 
 // SessionOption sets something for a session; see NewSession and Dial.
-type SessionOption func(*session.Settings)
+type SessionOption func(*sessionSettings)
 
 // LockOption sets something for one lock; the primitives' New take it. If a value is not valid, or
 // this kind of lock does not have the option, every call on that lock returns ErrBadOption, and so
 // does its Check.
-type LockOption func(*session.LockSettings)
+type LockOption func(*lockSettings)
 
 // checked returns an option that calls set, unless err says what is wrong with its value.
 func checked(err error, set func(*session.Settings)) SessionOption {
@@ -292,7 +292,7 @@ func WithWanted() LockOption {
 
 // Layout is how a lock is stored on the server: Native, or a layout of other clients. Such a layout has a package of its
 // own, whose function Layout returns it; docs/migration.md lists them. The zero value is Native.
-type Layout session.LayoutHandle
+type Layout opaqueLayout
 
 // WithLayout sets how the lock is stored on the server, so that other clients can share it. Set it on
 // one lock, or on all locks of a session by WithDefaults; WithLayout(Native()) cancels such a default

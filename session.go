@@ -21,7 +21,7 @@ import (
 //
 // A session that has held nothing and waited for nothing for some seconds costs nothing: no
 // goroutine, no connection of its own, no command.
-type Session session.Handle
+type Session opaqueSession
 
 // NewSession returns a session on client. It sends nothing: the first call of a lock asks the server
 // for its time and age, which takes one more round trip. Close does not close the client. Close the

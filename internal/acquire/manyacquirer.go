@@ -71,7 +71,7 @@ func (e *Exclusive) batch(ctx context.Context, following []session.ManyAcquirer)
 		}
 		if next.Names.Slot != e.Names.Slot && !spans {
 			// At the shard of another key the script would acquire a lock that another session may hold.
-			if spans = e.Session.Runner.CertainlySpansSlots(ctx); !spans {
+			if spans = e.Session.Runner.Span.CertainlySpansSlots(ctx); !spans {
 				break
 			}
 		}

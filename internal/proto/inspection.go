@@ -58,7 +58,7 @@ func (i *Inspection) Query(call wire.Call, onReply func(reply wire.Reply)) {
 }
 
 // Report says what the key is used for, in place of what was known. Without a report the key is not in use.
-func (i *Inspection) Report(use Use) { //nolint:gocritic // a copy
+func (i *Inspection) Report(use Use) {
 	use.HolderCount, use.WaiterCount = len(use.Holders), len(use.Waiters)
 	i.Use, i.InUse = use, true
 }

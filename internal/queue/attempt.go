@@ -41,7 +41,7 @@ func (g Grant) Tokens() (first, last uint64) {
 // An id is not used for a second attempt. The mutex of the Registry guards the fields.
 type Attempt struct {
 	q       *Queue
-	text    string       // the ticket, which is the hold id and the mode of the request, and its tail; assigned once
+	text    string       // the ticket, which is the hold id and the mode of the request, and its tail: noMark or the label; assigned once
 	request *Request     // assigned once
 	wait    *attemptWait // nil until it is needed
 
@@ -224,13 +224,13 @@ func (a *Attempt) applyGrantLocked(token wire.Stamp, number string, now timers.I
 	case entering, queued:
 		h, ok := a.q.registry.findHeartbeatLocked(number, now)
 		switch {
-		case a.isSupersededLocked(token):
+		case a.q.isSupersededLocked(a, token):
 			// The session has a newer hold. If the server has it no more, the renewal of that hold finds out, and the poll after that
 			// finds this grant.
 			a.addToFirstLocked()
 			a.q.polledStamp = 0
 		case ok:
-			a.grant = a.newGrant(token, token.BlockEnd(), h.life, h.sent, now)
+			a.grant = enterExchange{a}.newGrant(token, token.BlockEnd(), h.life, h.sent, now)
 			a.toLocked(granted)
 			a.wake()
 			if a.wait != nil && a.wait.cancelEnter != nil {
@@ -243,7 +243,7 @@ func (a *Attempt) applyGrantLocked(token wire.Stamp, number string, now timers.I
 			a.q.pollLocked()
 		}
 	case over, withdrawn:
-		a.repeatLeave() // the leave overtook the enter
+		leaveExchange{a}.repeatLeave() // the leave overtook the enter
 	default:
 	}
 }
@@ -342,7 +342,7 @@ func (a *Attempt) setLocalHold(localHold session.LocalHold) (older session.Local
 	if !q.registry.protocol.isExclusive() {
 		return nil, rechecks, nil
 	}
-	if a.isSupersededLocked(a.grant.Stamp) {
+	if a.q.isSupersededLocked(a, a.grant.Stamp) {
 		return localHold, false, wanted
 	}
 	if q.newestHold != nil && q.newestHold != a {
@@ -352,10 +352,10 @@ func (a *Attempt) setLocalHold(localHold session.LocalHold) (older session.Local
 	return older, rechecks, wanted
 }
 
-// isSupersededLocked reports whether the session has an exclusive hold with a greater token than a grant at that stamp.
+// isSupersededLocked reports whether the session has an exclusive hold with a greater token than a grant to a at that stamp.
 // Such a grant was over before its message arrived: the server has the newer hold.
-func (a *Attempt) isSupersededLocked(token wire.Stamp) bool {
-	newest := a.q.newestHold
+func (q *Queue) isSupersededLocked(a *Attempt, token wire.Stamp) bool {
+	newest := q.newestHold
 	return newest != nil && newest != a && newest.grant.Stamp > token
 }
 
@@ -386,9 +386,6 @@ func (r *Queues) newText(request *Request) string {
 	}
 	return r.session.NewTicket(request.Mode, tail)
 }
-
-// unmarked returns the ticket with noMark, for a kind whose holds have no labels in their names.
-func (a *Attempt) unmarked() string { return a.text }
 
 // ticket returns the name of a in the queue.
 func (a *Attempt) ticket() string { return a.text[:proto.HoldSize+len(a.request.Mode)] }

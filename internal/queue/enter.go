@@ -64,7 +64,7 @@ func (q *Queue) tryOnce(ctx context.Context, a *Attempt, request *Request) (*Att
 		return nil, err
 	}
 	a.beginTrying(q, request)
-	err := a.sendEnter(ctx)
+	err := enterExchange{a}.sendEnter(ctx)
 	switch {
 	case err == nil:
 		a.endWaiting()
@@ -110,7 +110,7 @@ const maxArgs, shortEnterArgs = 14, 4
 
 // sendEnter sends one enter. Afterwards the state of a is what the reply said, or a message meanwhile. The error is errs.ErrHeld
 // if a only tries, and another hold has the lock.
-func (a *Attempt) sendEnter(ctx context.Context) error {
+func (a enterExchange) sendEnter(ctx context.Context) error {
 	sent, registry := timers.Now(), a.q.registry
 	runner := registry.session.Runner
 	if a.request.KeepFor > 0 {
@@ -143,7 +143,7 @@ func (a *Attempt) sendEnter(ctx context.Context) error {
 
 // enterWithHolderKey repeats an enter that was refused because its slot is being moved, with the holder key alone. That can
 // acquire a free lock that has no queue. The two count as one enter, because the first did nothing.
-func (a *Attempt) enterWithHolderKey(ctx context.Context, call wire.Call, refusal error) (wire.Reply, error) {
+func (a enterExchange) enterWithHolderKey(ctx context.Context, call wire.Call, refusal error) (wire.Reply, error) {
 	reply, err := a.q.registry.session.Runner.Run(ctx, a.q.withHolderKeyAlone(call))
 	if err == nil && reply.Code() == wire.NeedsQueue {
 		a.q.registry.session.Clock.Observe(a.q.keys.Slot, reply.Stamp(1), timers.Now())
@@ -154,7 +154,7 @@ func (a *Attempt) enterWithHolderKey(ctx context.Context, call wire.Call, refusa
 
 // withCancelOnGrantLocked returns a context for an enter, which ends if a message grants a meanwhile. The reply may be lost, and
 // the hold would expire before the loss is known. That is only needed if the session listens, because another caller waits.
-func (a *Attempt) withCancelOnGrantLocked(ctx context.Context) (context.Context, context.CancelFunc) {
+func (a enterExchange) withCancelOnGrantLocked(ctx context.Context) (context.Context, context.CancelFunc) {
 	if a.q.listener == nil {
 		return ctx, func() {}
 	}
@@ -166,7 +166,7 @@ func (a *Attempt) withCancelOnGrantLocked(ctx context.Context) (context.Context,
 // enterCallLocked returns an enter, which is sent at sent, and whether a heartbeat is in it. The keys and arguments of the call are
 // appended to keys and args. The first enter of the only attempt here is short if the purse allows it: it has the holder key alone, and takes the
 // lock if that is free.
-func (a *Attempt) enterCallLocked(keys, args []string, sent timers.Instant) (call wire.Call, hasHeartbeat bool) {
+func (a enterExchange) enterCallLocked(keys, args []string, sent timers.Instant) (call wire.Call, hasHeartbeat bool) {
 	q, texts, life := a.q, &a.q.registry.mu.enterTexts, a.request.Life
 	notAfter := texts.notAfter.of(a.prepareEnterLocked(sent), wire.Stamp.Text)
 	call = wire.Call{Script: q.registry.protocol.Enter, Keys: append(keys, q.keys.Holder)}
@@ -174,7 +174,7 @@ func (a *Attempt) enterCallLocked(keys, args []string, sent timers.Instant) (cal
 		call.Args = append(args, a.ticket(), texts.life.of(life, micros), notAfter)
 		return a.withWaitingLocked(call, sent)
 	}
-	call.Args = append(args, a.unmarked(), texts.life.of(life, wire.Milliseconds), notAfter, q.registry.session.Settings.Label)
+	call.Args = append(args, a.text, texts.life.of(life, wire.Milliseconds), notAfter, q.registry.session.Settings.Label)
 	if a.footprint.Sent == 1 && q.attempts == 1 && q.registry.purse.allows() {
 		return call, false
 	}
@@ -182,7 +182,7 @@ func (a *Attempt) enterCallLocked(keys, args []string, sent timers.Instant) (cal
 }
 
 // withWaitingLocked returns an enter with all keys, and with what the server needs only if the lock is not free.
-func (a *Attempt) withWaitingLocked(call wire.Call, sent timers.Instant) (whole wire.Call, hasHeartbeat bool) {
+func (a enterExchange) withWaitingLocked(call wire.Call, sent timers.Instant) (whole wire.Call, hasHeartbeat bool) {
 	q, s, texts := a.q, a.q.registry.session, &a.q.registry.mu.enterTexts
 	w := waitingArgs{
 		mayQueue: a.state != trying, heartbeatLife: q.registry.lifeLocked(),
@@ -203,7 +203,7 @@ func (a *Attempt) withWaitingLocked(call wire.Call, sent timers.Instant) (whole 
 }
 
 // prepareEnterLocked records that an enter is sent at sent, and returns its not-after.
-func (a *Attempt) prepareEnterLocked(sent timers.Instant) wire.Stamp {
+func (a enterExchange) prepareEnterLocked(sent timers.Instant) wire.Stamp {
 	notAfter := a.q.registry.session.NotAfter(a.q.keys.Slot, sent, session.MaxPatience)
 	notAfter -= notAfter % notAfterGrain
 	a.sendLocked(notAfter)
@@ -211,7 +211,7 @@ func (a *Attempt) prepareEnterLocked(sent timers.Instant) wire.Stamp {
 }
 
 // handleEnterError handles the error of an enter.
-func (a *Attempt) handleEnterError(err error) {
+func (a enterExchange) handleEnterError(err error) {
 	a.q.registry.mu.Lock()
 	defer a.q.registry.mu.Unlock()
 	if a.state == granted && a.footprint.Sent == 1 {
@@ -227,7 +227,7 @@ func (a *Attempt) handleEnterError(err error) {
 }
 
 // handleEnterReply handles the reply to an enter.
-func (a *Attempt) handleEnterReply(reply wire.Reply, sent timers.Instant, hasHeartbeat bool) error { //nolint:revive // a fact about the enter, not a switch
+func (a enterExchange) handleEnterReply(reply wire.Reply, sent timers.Instant, hasHeartbeat bool) error { //nolint:revive // a fact about the enter, not a switch
 	registry, q, now := a.q.registry, a.q, timers.Now()
 	switch code := reply.Code(); {
 	case code == wire.Done && reply.Stamp(1) != 0 && reply.Stamp(2) != 0:
@@ -257,21 +257,21 @@ func (a *Attempt) handleEnterReply(reply wire.Reply, sent timers.Instant, hasHea
 }
 
 // joinedLocked handles a reply to an enter or a requeue by which a has the lock, or a ticket.
-func (a *Attempt) joinedLocked(reply wire.Reply, sent, now timers.Instant) error {
+func (a enterExchange) joinedLocked(reply wire.Reply, sent, now timers.Instant) error {
 	q := a.q
 	q.clearPollErrLocked()
 	if a.wait != nil {
 		a.wait.cancelEnter = nil // it keeps a context
 	}
 	stamp, isDone, isRequesting := reply.Stamp(1), reply.Code() == wire.Done, a.state == entering || a.state == trying
-	isSuperseded, isLate := a.isSupersededLocked(stamp), timers.Deadline(sent, a.request.Life).Reached(now)
+	isSuperseded, isLate := a.q.isSupersededLocked(a.Attempt, stamp), timers.Deadline(sent, a.request.Life).Reached(now)
 	switch {
 	case !isDone && a.state == trying:
 		return errs.ErrHeld
 	case isDone && isRequesting && !isSuperseded && !isLate:
 		if reply.IsOnlyStamp() && q.registry.protocol.Free != nil {
 			a.footprint.Leave(session.UnmarkedHoldLeft)
-			a.foundNoMarkLocked(sent)
+			idleHold{a.Attempt}.foundNoMarkLocked(sent)
 		} else {
 			a.footprint.Leave(session.HoldLeft)
 		}
@@ -303,7 +303,7 @@ func (a *Attempt) joinedLocked(reply wire.Reply, sent, now timers.Instant) error
 
 // newGrant returns a grant with the tokens from stamp to last. For an exclusive lock, the grant has all tokens that stamp
 // reserves.
-func (a *Attempt) newGrant(stamp, last wire.Stamp, life time.Duration, sent, read timers.Instant) Grant {
+func (a enterExchange) newGrant(stamp, last wire.Stamp, life time.Duration, sent, read timers.Instant) Grant {
 	if a.q.registry.protocol.isExclusive() {
 		last = stamp.ReservedEnd()
 	}

@@ -31,10 +31,10 @@ func (p *purse) pay(n int32) {
 
 // free releases the lock with the short release, which does nothing if the holder key has another hold or a mark. It reports
 // whether the lock is released.
-func (a *Attempt) free(ctx context.Context, lastUsed wire.Stamp) (isFree bool, err error) {
+func (a leaveExchange) free(ctx context.Context, lastUsed wire.Stamp) (isFree bool, err error) {
 	registry := a.q.registry
 	var memory [1 + 3]string // on the stack
-	keys, args := append(memory[:0:1], a.q.keys.Holder), append(memory[1:1], a.unmarked(), a.request.FloorTTL)
+	keys, args := append(memory[:0:1], a.q.keys.Holder), append(memory[1:1], a.text, a.request.FloorTTL)
 	if used := a.floorArg(lastUsed); used != leastStamp {
 		args = append(args, used)
 	}
@@ -53,7 +53,7 @@ func (a *Attempt) free(ctx context.Context, lastUsed wire.Stamp) (isFree bool, e
 // beginRelease records that a is released: it is not evicted any more. It reports whether a could be released by the short
 // release: it acquired the lock at once and is sure to have no ticket, the last token is known, and no attempt of this session or,
 // as far as is known, of another one has marked the key.
-func (a *Attempt) beginRelease(lastUsed wire.Stamp) (mayFree bool) {
+func (a leaveExchange) beginRelease(lastUsed wire.Stamp) (mayFree bool) {
 	a.q.registry.mu.Lock()
 	defer a.q.registry.mu.Unlock()
 	a.localHold = nil
@@ -61,7 +61,7 @@ func (a *Attempt) beginRelease(lastUsed wire.Stamp) (mayFree bool) {
 }
 
 // endFreed ends a, of which the server has nothing any more.
-func (a *Attempt) endFreed() {
+func (a leaveExchange) endFreed() {
 	a.q.registry.mu.Lock()
 	defer a.q.registry.mu.Unlock()
 	a.endLocked()

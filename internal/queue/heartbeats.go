@@ -120,7 +120,7 @@ func (r *Queues) sendHeartbeats(ctx context.Context, all []queuePoll) []queuePol
 	}
 	for i, outcome := range r.session.Runner.RunMany(ctx, calls) {
 		if outcome.Err != nil && len(groups[i]) > 1 {
-			r.session.Runner.SpanFailed(outcome.Err)
+			r.session.Runner.Span.SpanFailed(outcome.Err)
 		}
 		for n, p := range groups[i] {
 			if outcome.Err == nil && outcome.Reply.Int(n+1) == 1 {
@@ -137,7 +137,7 @@ func (r *Queues) sendHeartbeats(ctx context.Context, all []queuePoll) []queuePol
 // groupHeartbeats divides heartbeats into calls of at most maxHeartbeats locks. A call has the locks of one slot, unless
 // scripts may span slots.
 func (r *Queues) groupHeartbeats(ctx context.Context, all []queuePoll) [][]queuePoll {
-	spans := len(all) < 2 || r.session.Runner.SpansSlots(ctx)
+	spans := len(all) < 2 || r.session.Runner.Span.SpansSlots(ctx)
 	if !spans {
 		slices.SortStableFunc(all, func(a, b queuePoll) int { return int(a.q.keys.Slot) - int(b.q.keys.Slot) })
 	}

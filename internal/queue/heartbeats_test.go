@@ -72,7 +72,7 @@ func TestHeartbeatsGoTogether(t *testing.T) {
 	ended, cancel := context.WithCancel(f.Context())
 	cancel()
 	require.Equal(t, []int{maxHeartbeats, 1, maxHeartbeats}, sizes(ended), "not known yet")
-	require.True(t, u.session.Runner.CertainlySpansSlots(f.Context()))
+	require.True(t, u.session.Runner.Span.CertainlySpansSlots(f.Context()))
 	require.Equal(t, []int{maxHeartbeats, maxHeartbeats, 1}, sizes(f.Context()))
 	require.Empty(t, u.groupHeartbeats(f.Context(), nil))
 }

@@ -37,10 +37,10 @@ func (a *Attempt) OnKept(sent timers.Instant, isMarked bool) {
 	var h session.RecalledHold
 	switch {
 	case isMarked:
-		h = a.recallLocked(recalled)
+		h = idleHold{a}.recallLocked(recalled)
 		a.askLocked()
 	default:
-		a.foundNoMarkLocked(sent)
+		idleHold{a}.foundNoMarkLocked(sent)
 	}
 	registry.mu.Unlock()
 	if h != nil {
@@ -50,7 +50,7 @@ func (a *Attempt) OnKept(sent timers.Instant, isMarked bool) {
 
 // foundNoMarkLocked records that a request, which was sent at sent, found no mark. When recalls cease to arrive, the session
 // changes what ReceivesRecalls returns, and then calls RecallAll: so either this finds that, or RecallAll finds a.
-func (a *Attempt) foundNoMarkLocked(sent timers.Instant) {
+func (a idleHold) foundNoMarkLocked(sent timers.Instant) {
 	if a.idle == mayBeMarked && a.request.KeepFor > 0 && a.q.registry.session.Forces.ReceivesRecalls(sent) {
 		a.idle = foundUnmarked
 	}
@@ -58,7 +58,7 @@ func (a *Attempt) foundNoMarkLocked(sent timers.Instant) {
 
 // recallLocked records a recall, whatever the state of a: the message may overtake the reply of the enter. It returns the hold to
 // notify, or nil.
-func (a *Attempt) recallLocked(how idleState) session.RecalledHold {
+func (a idleHold) recallLocked(how idleState) session.RecalledHold {
 	if a.request.KeepFor == 0 {
 		if a.request.Wanted {
 			a.idle = recalled // the key is marked, so no short release is tried
@@ -79,7 +79,7 @@ func (a *Attempt) WasWantedInVain() bool {
 }
 
 // releasedUnwanted records that a was released, and that no session waited.
-func (a *Attempt) releasedUnwanted() {
+func (a idleHold) releasedUnwanted() {
 	a.q.registry.mu.Lock()
 	defer a.q.registry.mu.Unlock()
 	if a.idle == wanted {
@@ -92,7 +92,7 @@ func (r *Queues) Recall(attempt string) {
 	r.mu.Lock()
 	var h session.RecalledHold
 	if a := r.mu.attempts.get(attempt); a != nil {
-		h = a.recallLocked(wanted)
+		h = idleHold{a}.recallLocked(wanted)
 		a.askLocked()
 	}
 	r.mu.Unlock()
@@ -106,7 +106,7 @@ func (r *Queues) RecallAll() {
 	r.mu.Lock()
 	var all []session.RecalledHold
 	for a := range r.mu.attempts.all() {
-		if h := a.recallLocked(recalled); h != nil {
+		if h := (idleHold{a}).recallLocked(recalled); h != nil {
 			all = append(all, h)
 		}
 	}

@@ -111,7 +111,7 @@ func TestRecallBeforeTheReplyIsRemembered(t *testing.T) {
 	} {
 		a := u.q.newWaitingAttempt(keptRequest)
 		recall(a)
-		require.NoError(t, a.sendEnter(t.Context()), name)
+		require.NoError(t, enterExchange{a}.sendEnter(t.Context()), name)
 		require.True(t, a.endWaiting(), name)
 		spy := keptSpy{newLocalHoldSpy(), make(chan struct{}, 8)}
 		a.Begin(spy)

@@ -22,7 +22,7 @@ func (a *Attempt) Abandon() {
 	if a.footprint.IsEmpty() {
 		a.forget()
 	} else {
-		a.repeatLeave()
+		leaveExchange{a}.repeatLeave()
 	}
 }
 
@@ -50,34 +50,34 @@ func (a *Attempt) endLocked() {
 func (a *Attempt) Release(ctx context.Context, lastUsed wire.Stamp, expiresIn time.Duration) (wasHeld bool, err error) {
 	// The state is begun until the server replies. Otherwise a poll that still lists the attempt would cause another leave.
 	// That leave could be executed first, and the release would find nothing to release.
-	mayFree, purse := a.beginRelease(lastUsed), &a.q.registry.purse
+	mayFree, purse := leaveExchange{a}.beginRelease(lastUsed), &a.q.registry.purse
 	if mayFree && purse.allows() {
-		if wasHeld, err = a.free(ctx, lastUsed); wasHeld {
-			a.endFreed()
+		if wasHeld, err = (leaveExchange{a}).free(ctx, lastUsed); wasHeld {
+			leaveExchange{a}.endFreed()
 			return true, nil
 		}
 	}
 	var reply wire.Reply
 	if err == nil {
-		reply, err = a.sendLeave(ctx, lastUsed)
+		reply, err = leaveExchange{a}.sendLeave(ctx, lastUsed)
 	}
 	a.end()
 	if err != nil {
-		a.handleReleaseError(err, expiresIn)
+		leaveExchange{a}.handleReleaseError(err, expiresIn)
 		return false, err
 	}
 	if reply.Code() == wire.Done && reply.Len() == 1 {
-		if a.releasedUnwanted(); mayFree {
+		if (idleHold{a}).releasedUnwanted(); mayFree {
 			purse.pay(1)
 		}
 	}
-	a.readGrants(reply)
-	a.finish(reply.Code() == wire.MayQueue || reply.Code() == wire.NeedsQueue)
+	leaveExchange{a}.readGrants(reply)
+	leaveExchange{a}.finish(reply.Code() == wire.MayQueue || reply.Code() == wire.NeedsQueue)
 	return reply.Code() == wire.Done || reply.Code() == wire.MayQueue, nil
 }
 
 // sendLeave sends one leave.
-func (a *Attempt) sendLeave(ctx context.Context, lastUsed wire.Stamp) (wire.Reply, error) {
+func (a leaveExchange) sendLeave(ctx context.Context, lastUsed wire.Stamp) (wire.Reply, error) {
 	var keys [maxKeys]string // on the stack, as are the arguments
 	var args [leaveArgs]string
 	runner, call := a.q.registry.session.Runner, a.leaveCall(keys[:0], args[:0], lastUsed)
@@ -91,7 +91,7 @@ func (a *Attempt) sendLeave(ctx context.Context, lastUsed wire.Stamp) (wire.Repl
 // handleReleaseError repeats a release until the hold has expired, which takes expiresIn at most. A script that lacks a right
 // stops in its middle, and a script that granted a the lock may have left the ticket. Then the release is repeated for as
 // long as the ticket lasts, if that is longer.
-func (a *Attempt) handleReleaseError(err error, expiresIn time.Duration) {
+func (a leaveExchange) handleReleaseError(err error, expiresIn time.Duration) {
 	if errors.Is(err, errs.ErrDenied) && a.footprint.Left == session.TicketLeft {
 		a.footprint.Leave(session.TicketBesideHold) // the script that granted a the lock may have lacked the right, too
 	}
@@ -103,7 +103,7 @@ func (a *Attempt) handleReleaseError(err error, expiresIn time.Duration) {
 
 // finish forgets a, which is over and had a reply to its release, unless something of a may still be at the server, or arrive
 // there.
-func (a *Attempt) finish(mayHaveTicket bool) { //nolint:revive // a fact about the reply, not a switch
+func (a leaveExchange) finish(mayHaveTicket bool) { //nolint:revive // a fact about the reply, not a switch
 	if mayHaveTicket || a.footprint.Unknown {
 		a.repeatLeave()
 	} else {
@@ -126,7 +126,7 @@ const leaveArgs = 7
 
 // leaveCall returns the call that ends a. Its keys and arguments are appended to keys and args. lastUsed is the stamp of the last
 // token that was used, or 0 if it is not known.
-func (a *Attempt) leaveCall(keys, args []string, lastUsed wire.Stamp) wire.Call {
+func (a leaveExchange) leaveCall(keys, args []string, lastUsed wire.Stamp) wire.Call {
 	registry := a.q.registry
 	args = append(args, a.Name(), registry.session.ID(), registry.session.PublishCommand(), a.q.channel(), a.request.FloorTTL)
 	if registry.protocol.isExclusive() {
@@ -138,7 +138,7 @@ func (a *Attempt) leaveCall(keys, args []string, lastUsed wire.Stamp) wire.Call 
 // floorArg returns the stamp of the last token that was used as an argument of scripts, or "" if it is not known. The scripts
 // know the stamp of the hold, and keep it if the argument is less. Only the caller that releases the hold knows lastUsed, and
 // for that caller the grant does not change any more.
-func (a *Attempt) floorArg(lastUsed wire.Stamp) string {
+func (a leaveExchange) floorArg(lastUsed wire.Stamp) string {
 	switch {
 	case lastUsed == 0:
 		return ""
@@ -159,16 +159,16 @@ func flag(is bool) string { //nolint:revive // a fact, not a switch
 }
 
 // repeatLeave repeats the leave for as long as the ticket or the hold of a can last.
-func (a *Attempt) repeatLeave() { a.repeatLeaveFor(a.ticketLife()) }
+func (a leaveExchange) repeatLeave() { a.repeatLeaveFor(a.ticketLife()) }
 
 // ticketLife returns how long a ticket of a, or the hold that follows it, lasts without heartbeats of the session.
-func (a *Attempt) ticketLife() time.Duration {
+func (a leaveExchange) ticketLife() time.Duration {
 	return session.MaxPatience + max(a.request.Life, pollsPerLife*notify.MaxPollInterval)
 }
 
 // repeatLeaveFor repeats the leave off the caller's path until it has a reply. If the outcome of an enter is unknown, it
 // continues until that enter can no longer be executed. Callers may have locked the mutex: a is over.
-func (a *Attempt) repeatLeaveFor(lasts time.Duration) {
+func (a leaveExchange) repeatLeaveFor(lasts time.Duration) {
 	undo := a.footprint.Undo(a.leaveCall(nil, nil, 0), lasts, a.request.Life)
 	undo.OnDone = a.handleRepetitionEnd
 	undo.OnReply = func(reply wire.Reply) time.Duration {
@@ -188,10 +188,10 @@ func (a *Attempt) repeatLeaveFor(lasts time.Duration) {
 // handleRepetitionEnd handles the end of the repeated leave. If the leave was not confirmed and the session still uses the
 // queue, the heartbeats of the session would keep the ticket of a alive, and other waiters would wait for it. So the
 // repetition continues, unless the leave can never succeed.
-func (a *Attempt) handleRepetitionEnd(err error) {
+func (a leaveExchange) handleRepetitionEnd(err error) {
 	registry := a.q.registry
 	registry.mu.Lock()
-	isKnown := registry.mu.attempts.get(a.attempt()) == a
+	isKnown := registry.mu.attempts.get(a.attempt()) == a.Attempt
 	continues := isKnown && a.q.users > 0 && registry.session.Ready() == nil && !wire.EndsUndo(err)
 	if isKnown && !continues {
 		a.forgetLocked()
@@ -203,7 +203,7 @@ func (a *Attempt) handleRepetitionEnd(err error) {
 }
 
 // readGrants reads from the reply to a leave which attempts of this session were granted the lock.
-func (a *Attempt) readGrants(reply wire.Reply) { a.q.registry.ReadGrants(a.q.keys.Holder, reply) }
+func (a leaveExchange) readGrants(reply wire.Reply) { a.q.registry.ReadGrants(a.q.keys.Holder, reply) }
 
 // ReadGrants reads the reply to a script that granted the lock, {_, _, grants, more}: the grants to attempts of this session,
 // and whether a poll is due. A shorter reply carries neither.

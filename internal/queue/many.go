@@ -32,23 +32,23 @@ func AcquireMany(ctx context.Context, script *scripts.Script, requests []LockReq
 	for i, request := range requests {
 		a := request.Queue.newAttempt(request.Request)
 		a.q.registry.mu.Lock()
-		a.prepareEnterLocked(sent)
+		enterExchange{a}.prepareEnterLocked(sent)
 		a.q.registry.mu.Unlock()
 		attempts[i], call.Keys[i] = a, request.Queue.keys.Holder
 		call.Args = append(call.Args, a.ticket(), wire.Milliseconds(a.request.Life), a.footprint.NotAfter.Text(), s.Settings.Label)
 	}
 	reply, err := s.Runner.Run(ctx, call)
 	if err != nil {
-		s.Runner.SpanFailed(err)
+		s.Runner.Span.SpanFailed(err)
 		for _, a := range attempts {
-			a.handleEnterError(err)
+			enterExchange{a}.handleEnterError(err)
 			a.Abandon()
 		}
 		return nil, err
 	}
 	acquired := 0
 	for i, a := range attempts[:min(reply.Len(), len(attempts))] {
-		if a.acquiredByBatch(reply, i, sent) && i == acquired { // read each part: the server may have granted later locks, too
+		if (enterExchange{a}).acquiredByBatch(reply, i, sent) && i == acquired { // read each part: the server may have granted later locks, too
 			acquired++
 		}
 	}
@@ -60,7 +60,7 @@ func AcquireMany(ctx context.Context, script *scripts.Script, requests []LockReq
 
 // acquiredByBatch reports whether a got its lock, by the n-th part of the reply. If not, the reason is found out by the call
 // that asks for that lock alone.
-func (a *Attempt) acquiredByBatch(reply wire.Reply, n int, sent timers.Instant) bool {
+func (a enterExchange) acquiredByBatch(reply wire.Reply, n int, sent timers.Instant) bool {
 	part, err := reply.Part(n)
 	stamp := wire.Stamp(0)
 	if err == nil {
@@ -73,7 +73,7 @@ func (a *Attempt) acquiredByBatch(reply wire.Reply, n int, sent timers.Instant) 
 		return false
 	}
 	a.leftTicketLocked()
-	if timers.Deadline(sent, a.request.Life).Reached(now) || a.isSupersededLocked(stamp) {
+	if timers.Deadline(sent, a.request.Life).Reached(now) || a.q.isSupersededLocked(a.Attempt, stamp) {
 		return false // the hold expired before it began
 	}
 	a.grant = a.newGrant(stamp, stamp, a.request.Life, sent, now)
@@ -101,12 +101,12 @@ func ReleaseMany(ctx context.Context, script *scripts.Script, releases []*LockRe
 		for _, r := range group {
 			r.Attempt.Begin(nil) // see Release
 			calls[n].Keys = append(calls[n].Keys, r.Attempt.q.keys.Holder)
-			calls[n].Args = append(calls[n].Args, r.Attempt.Name(), r.Attempt.floorArg(r.LastUsed), r.Attempt.request.FloorTTL)
+			calls[n].Args = append(calls[n].Args, r.Attempt.Name(), leaveExchange{r.Attempt}.floorArg(r.LastUsed), r.Attempt.request.FloorTTL)
 		}
 	}
 	var rest []*LockRelease
 	for n, outcome := range s.Runner.RunMany(ctx, calls) {
-		again := len(groups[n]) > 1 && outcome.Err != nil && s.Runner.SpanFailed(outcome.Err)
+		again := len(groups[n]) > 1 && outcome.Err != nil && s.Runner.Span.SpanFailed(outcome.Err)
 		for i, r := range groups[n] {
 			if r.releasedByBatch(&outcome, i, again) {
 				rest = append(rest, r)
@@ -118,7 +118,7 @@ func ReleaseMany(ctx context.Context, script *scripts.Script, releases []*LockRe
 
 // groupBySlot divides holds into those that one script may release.
 func groupBySlot(ctx context.Context, s *session.Session, releases []*LockRelease) [][]*LockRelease {
-	if len(releases) < 2 || s.Runner.SpansSlots(ctx) {
+	if len(releases) < 2 || s.Runner.Span.SpansSlots(ctx) {
 		return [][]*LockRelease{releases}
 	}
 	slices.SortStableFunc(releases, func(a, b *LockRelease) int { return int(a.Attempt.q.keys.Slot) - int(b.Attempt.q.keys.Slot) })
@@ -157,7 +157,7 @@ func (r *LockRelease) releasedByBatch(outcome *wire.Outcome, i int, again bool) 
 func (r *LockRelease) endAttempt() {
 	r.Attempt.end()
 	if r.Err != nil {
-		r.Attempt.handleReleaseError(r.Err, r.ExpiresIn)
+		leaveExchange{r.Attempt}.handleReleaseError(r.Err, r.ExpiresIn)
 		return
 	}
 	r.Attempt.forget()
@@ -170,7 +170,7 @@ func releaseOneByOne(ctx context.Context, s *session.Session, releases []*LockRe
 	}
 	calls := make([]wire.Call, len(releases))
 	for i, r := range releases {
-		calls[i] = r.Attempt.leaveCall(nil, nil, r.LastUsed)
+		calls[i] = leaveExchange{r.Attempt}.leaveCall(nil, nil, r.LastUsed)
 	}
 	for i, outcome := range s.Runner.RunMany(ctx, calls) {
 		r := releases[i]
@@ -183,8 +183,8 @@ func releaseOneByOne(ctx context.Context, s *session.Session, releases []*LockRe
 			continue
 		}
 		r.Attempt.end()
-		r.Attempt.readGrants(outcome.Reply)
-		r.Attempt.finish(false)
+		leaveExchange{r.Attempt}.readGrants(outcome.Reply)
+		leaveExchange{r.Attempt}.finish(false)
 		r.WasHeld = r.WasHeld || outcome.Reply.Code() == wire.Done
 	}
 }

@@ -43,7 +43,7 @@ func (r *Queues) leaveAgainLocked(ticket string) {
 		if strings.HasPrefix(ticket, attemptIn(past.text)) {
 			a := &Attempt{q: &Queue{registry: r, keys: past.keys}, text: past.text, request: past.request, state: over}
 			a.leftTicketLocked()
-			a.repeatLeave()
+			leaveExchange{a}.repeatLeave()
 			return
 		}
 	}

@@ -182,7 +182,7 @@ func (r *Queues) Refuse(err error) {
 		if a.state == queued {
 			a.toLocked(withdrawn)
 			a.waitLocked().refusal = err
-			a.repeatLeave()
+			leaveExchange{a}.repeatLeave()
 		}
 		a.wake()
 	}

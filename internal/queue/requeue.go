@@ -22,7 +22,7 @@ func (a *Attempt) Requeue(ctx context.Context, lastUsed wire.Stamp, expiresIn ti
 	q.listenIfSubscribed()
 	t := new(QueuedTicket)
 	t.first.beginWaiting(q, a.request)
-	call, sent := t.first.requeueCall(a, lastUsed)
+	call, sent := requeueExchange{&t.first}.requeueCall(a, lastUsed)
 	t.waiting().since = sent
 	runner := q.registry.session.Runner
 	reply, err := runner.Run(ctx, call)
@@ -31,18 +31,18 @@ func (a *Attempt) Requeue(ctx context.Context, lastUsed wire.Stamp, expiresIn ti
 	}
 	a.end()
 	if err != nil {
-		a.handleReleaseError(err, expiresIn)
-		t.first.handleEnterError(err)
+		leaveExchange{a}.handleReleaseError(err, expiresIn)
+		enterExchange{&t.first}.handleEnterError(err)
 		if wire.Judge(err) != wire.Unknown {
 			t.Leave()
 			return nil, false, err
 		}
-		t.first.handleRequeueUnknown()
+		requeueExchange{&t.first}.handleRequeueUnknown()
 		return t, false, err
 	}
 	result := parseRequeueResult(reply)
-	isQueued := t.first.handleRequeueReply(reply, sent)
-	a.finish(!result.nothingLeft)
+	isQueued := requeueExchange{&t.first}.handleRequeueReply(reply, sent)
+	leaveExchange{a}.finish(!result.nothingLeft)
 	if !isQueued {
 		t.Leave()
 		return nil, result.wasHeld, nil
@@ -51,7 +51,7 @@ func (a *Attempt) Requeue(ctx context.Context, lastUsed wire.Stamp, expiresIn ti
 }
 
 // requeueCall returns the call that releases old and queues a, and the time of its sending.
-func (a *Attempt) requeueCall(old *Attempt, lastUsed wire.Stamp) (call wire.Call, sent timers.Instant) {
+func (a requeueExchange) requeueCall(old *Attempt, lastUsed wire.Stamp) (call wire.Call, sent timers.Instant) {
 	q, s := a.q, a.q.registry.session
 	q.registry.mu.Lock()
 	defer q.registry.mu.Unlock()
@@ -63,7 +63,7 @@ func (a *Attempt) requeueCall(old *Attempt, lastUsed wire.Stamp) (call wire.Call
 		Keys:   q.keys.AppendKeys(nil),
 		Args: []string{
 			old.Name(), a.ticket(), micros(a.request.Life), a.footprint.NotAfter.Text(), micros(h.life), h.number,
-			s.Settings.Label, s.PublishCommand(), q.channel(), a.request.FloorTTL, old.floorArg(lastUsed), flag(old.footprint.HasNoTicket()),
+			s.Settings.Label, s.PublishCommand(), q.channel(), a.request.FloorTTL, leaveExchange{old}.floorArg(lastUsed), flag(old.footprint.HasNoTicket()),
 		},
 	}, sent
 }
@@ -84,7 +84,7 @@ func parseRequeueResult(reply wire.Reply) requeueResult {
 }
 
 // handleRequeueReply handles the reply to a requeue. It returns false if a has no ticket.
-func (a *Attempt) handleRequeueReply(reply wire.Reply, sent timers.Instant) bool {
+func (a requeueExchange) handleRequeueReply(reply wire.Reply, sent timers.Instant) bool {
 	registry, q, now := a.q.registry, a.q, timers.Now()
 	code := reply.Code()
 	switch code {
@@ -107,14 +107,14 @@ func (a *Attempt) handleRequeueReply(reply wire.Reply, sent timers.Instant) bool
 	if code == wire.NotDone {
 		q.recordHeartbeatLocked(sent)
 	}
-	if errors.Is(a.joinedLocked(reply, sent, now), errTooSlow) {
+	if errors.Is((enterExchange{a.Attempt}).joinedLocked(reply, sent, now), errTooSlow) {
 		a.awaitPollLocked()
 	}
 	return true
 }
 
 // handleRequeueUnknown records that the requeue for a had no reply. A poll finds out what a has.
-func (a *Attempt) handleRequeueUnknown() {
+func (a requeueExchange) handleRequeueUnknown() {
 	a.q.listen()
 	a.q.registry.mu.Lock()
 	defer a.q.registry.mu.Unlock()

@@ -22,17 +22,17 @@ import (
 func (a *Attempt) Swap(ctx context.Context, script *scripts.Script, request *Request) (Hold, error) {
 	a.Begin(nil)
 	b := a.q.newAttempt(request)
-	if err := b.sendSwap(ctx, script, a); err != nil {
+	if err := (swapExchange{b}).sendSwap(ctx, script, a); err != nil {
 		b.Abandon()
 		return nil, err
 	}
 	a.end()
-	a.finish(false)
+	leaveExchange{a}.finish(false)
 	return b, nil
 }
 
 // sendSwap repeats the script until a has replaced old.
-func (a *Attempt) sendSwap(ctx context.Context, script *scripts.Script, old *Attempt) error {
+func (a swapExchange) sendSwap(ctx context.Context, script *scripts.Script, old *Attempt) error {
 	registry, q := a.q.registry, a.q
 	last := &wire.LastReply{}
 	for {
@@ -40,7 +40,7 @@ func (a *Attempt) sendSwap(ctx context.Context, script *scripts.Script, old *Att
 		reply, err := registry.session.Runner.Run(ctx, a.swapCall(script, old, sent))
 		switch {
 		case err != nil:
-			a.handleEnterError(err)
+			enterExchange{a.Attempt}.handleEnterError(err)
 			err = last.Record(ctx, err)
 		case reply.Code() == wire.Done:
 			a.handleSwapReply(reply, sent)
@@ -59,9 +59,9 @@ func (a *Attempt) sendSwap(ctx context.Context, script *scripts.Script, old *Att
 	}
 }
 
-func (a *Attempt) swapCall(script *scripts.Script, old *Attempt, sent timers.Instant) wire.Call {
+func (a swapExchange) swapCall(script *scripts.Script, old *Attempt, sent timers.Instant) wire.Call {
 	registry, q := a.q.registry, a.q
-	leave := old.leaveCall(nil, nil, 0)
+	leave := leaveExchange{old}.leaveCall(nil, nil, 0)
 	registry.mu.Lock()
 	defer registry.mu.Unlock()
 	notAfter := registry.session.NotAfter(q.keys.Slot, sent, session.MaxPatience)
@@ -74,12 +74,12 @@ func (a *Attempt) swapCall(script *scripts.Script, old *Attempt, sent timers.Ins
 }
 
 // handleSwapReply handles the reply by which a has the lock.
-func (a *Attempt) handleSwapReply(reply wire.Reply, sent timers.Instant) {
+func (a swapExchange) handleSwapReply(reply wire.Reply, sent timers.Instant) {
 	registry, now := a.q.registry, timers.Now()
 	registry.mu.Lock()
 	a.grant = Grant{Stamp: reply.Stamp(4), Last: reply.Stamp(4), Life: a.request.Life, Sent: sent, Read: now.Mono()}
 	a.toLocked(begun)
 	a.leftTicketLocked()
 	registry.mu.Unlock()
-	a.readGrants(reply)
+	leaveExchange{a.Attempt}.readGrants(reply)
 }

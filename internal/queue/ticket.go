@@ -96,7 +96,7 @@ func (t *QueuedTicket) Join(ctx context.Context) (isGranted bool, err error) {
 			return isGranted, nil
 		}
 		if err = s.Handshake(ctx, key); err == nil {
-			err = t.attempt().sendEnter(ctx)
+			err = enterExchange{t.attempt()}.sendEnter(ctx)
 		}
 		switch {
 		case err == nil:

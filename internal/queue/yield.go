@@ -32,7 +32,7 @@ const (
 func (a *Attempt) Yield(ctx context.Context, script *scripts.Script) (YieldResult, error) {
 	registry := a.q.registry
 	sent := timers.Now()
-	reply, err := registry.session.Runner.Run(ctx, a.yieldCall(script))
+	reply, err := registry.session.Runner.Run(ctx, yieldExchange{a}.yieldCall(script))
 	if err != nil {
 		return YieldGone, err
 	}
@@ -47,14 +47,14 @@ func (a *Attempt) Yield(ctx context.Context, script *scripts.Script) (YieldResul
 		return YieldKept, nil
 	default: // the hold was released
 		a.end()
-		a.readGrants(reply)
-		a.finish(false)
+		leaveExchange{a}.readGrants(reply)
+		leaveExchange{a}.finish(false)
 		return YieldReleased, nil
 	}
 }
 
-func (a *Attempt) yieldCall(script *scripts.Script) wire.Call {
-	leave := a.leaveCall(nil, nil, 0)
+func (a yieldExchange) yieldCall(script *scripts.Script) wire.Call {
+	leave := leaveExchange{a.Attempt}.leaveCall(nil, nil, 0)
 	return wire.Call{
 		Script: script,
 		Keys:   leave.Keys,
@@ -64,7 +64,7 @@ func (a *Attempt) yieldCall(script *scripts.Script) wire.Call {
 
 // waitingWithSameKey returns the waiting attempts of this session to which the hold of a can be handed over, among the first
 // maxListed. More attempts wait only for a moment.
-func (a *Attempt) waitingWithSameKey() string {
+func (a yieldExchange) waitingWithSameKey() string {
 	a.q.registry.mu.Lock()
 	defer a.q.registry.mu.Unlock()
 	var ids strings.Builder

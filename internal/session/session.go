@@ -97,7 +97,7 @@ func New(client rueidis.Client, set Settings, owned bool) *Session {
 	s.Timers = timers.New()
 	s.sleepRecovery.init(s)
 	s.Runner = wire.NewRunner(client)
-	s.Runner.SetProbePrefix(set.Prefix)
+	s.Runner.Span.SetProbePrefix(set.Prefix)
 	s.Clock = wire.NewServerClock(s.Runner)
 	s.Outages.session, s.connFailures.session = s, s
 	s.Outages.entry.Init(&s.Outages)

@@ -77,7 +77,7 @@ func (d *detachedCalls) start(run func()) {
 // Close waits for the calls whose callers have left them. A connection that the client makes while
 // it is being closed stays open for ever, so the client must not be closed before.
 func (r *Runner) Close() {
-	r.span.cancel()
+	r.Span.cancel()
 	r.detached.mu.Lock()
 	r.detached.closed = true
 	r.detached.mu.Unlock()

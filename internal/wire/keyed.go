@@ -41,7 +41,7 @@ func (r *Runner) RunByKey(ctx context.Context, c KeyedCall) []KeyedReply {
 	for i := range all {
 		all[i] = i
 	}
-	if len(all) < 2 || !r.SpansSlots(ctx) {
+	if len(all) < 2 || !r.Span.SpansSlots(ctx) {
 		r.runParts(ctx, &c, all, 1, replies)
 		return replies
 	}
@@ -49,7 +49,7 @@ func (r *Runner) RunByKey(ctx context.Context, c KeyedCall) []KeyedReply {
 	again := slices.DeleteFunc(all, func(i int) bool { return !c.needsConfirmation(replies[i]) })
 	for _, reply := range replies {
 		if reply.Err != nil {
-			r.SpanFailed(reply.Err)
+			r.Span.SpanFailed(reply.Err)
 			break
 		}
 	}
@@ -60,7 +60,7 @@ func (r *Runner) RunByKey(ctx context.Context, c KeyedCall) []KeyedReply {
 	r.runParts(ctx, &c, again, 1, replies)
 	for _, i := range again {
 		if before[i].Err == nil && replies[i].Err == nil && replies[i].Value != c.LossValue {
-			r.spanUncertain() // the script ran at a shard that does not have the key
+			r.Span.spanUncertain() // the script ran at a shard that does not have the key
 			break
 		}
 	}

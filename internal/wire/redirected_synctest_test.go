@@ -94,14 +94,14 @@ func TestProbeRefusedForAnotherReasonIsRepeatedSoon(t *testing.T) {
 		client := f.client(t)
 		defer client.Close()
 		r := wire.NewRunner(client)
-		r.SetProbePrefix("sb:")
+		r.Span.SetProbePrefix("sb:")
 		for range 360 {
-			require.False(t, r.CertainlySpansSlots(t.Context()))
+			require.False(t, r.Span.CertainlySpansSlots(t.Context()))
 			time.Sleep(10*time.Second + 300*time.Millisecond) // between two pings: the fake server replies alike to what comes in one piece
 		}
 		say(":32\r\n")
 		time.Sleep(time.Minute)
-		require.True(t, r.CertainlySpansSlots(t.Context()))
+		require.True(t, r.Span.CertainlySpansSlots(t.Context()))
 	})
 }
 

@@ -39,8 +39,9 @@ type Runner struct {
 	watcher Watcher // may be nil
 
 	replicatedTexts sync.Map // a set of each *scripts.Script whose text RunReplicated has sent
-	span            slotSpan
-	clusterCheck    clusterCheck
+	// Span finds out whether scripts may have keys of several slots.
+	Span         slotSpan
+	clusterCheck clusterCheck
 
 	paces sync.Map // a *Pace for each node: see Pace
 
@@ -54,7 +55,7 @@ func NewRunner(client rueidis.Client) *Runner {
 	if r.late != nil {
 		r.late.runner = r
 	}
-	r.span.init()
+	r.Span.init(r)
 	return r
 }
 

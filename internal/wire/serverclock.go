@@ -87,7 +87,7 @@ func (c *ServerClock) Observe(slot uint16, server Stamp, now timers.Instant) {
 	if c.watcher == nil {
 		return
 	}
-	if !c.runner.Clustered() && c.runner.span.shown.Load() {
+	if !c.runner.Clustered() && c.runner.Span.shown.Load() {
 		slot, before = 0, last // one server has all slots, and one clock
 	}
 	c.watch(slot, before, offset, now)

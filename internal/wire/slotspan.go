@@ -51,6 +51,8 @@ const (
 
 // slotSpan is the state of a Runner's probes for SpansSlots.
 type slotSpan struct {
+	runner *Runner
+
 	prefix string // the prefix of the keys of probes; "" if there are no probes
 	shown  atomic.Bool
 	ctx    context.Context //nolint:containedctx // the context of the probes, which ends at Close
@@ -65,20 +67,23 @@ type slotSpan struct {
 	}
 }
 
-func (s *slotSpan) init() { s.ctx, s.cancel = context.WithCancel(context.Background()) }
+func (s *slotSpan) init(r *Runner) {
+	s.runner = r
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+}
 
 // SetProbePrefix lets the Runner find out whether scripts may span slots, by short-lived keys that begin with prefix.
 // Call it before the first call. Without it SpansSlots is false.
-func (r *Runner) SetProbePrefix(prefix string) { r.span.prefix = prefix + "shards:" }
+func (s *slotSpan) SetProbePrefix(prefix string) { s.prefix = prefix + "shards:" }
 
 // SpansSlots reports whether one script may have keys of several slots, as far as is known. If that is not known,
 // it starts a probe if one is due, and waits for the one that runs, as long as ctx lasts and for shortProbeWait at most: the
 // calls that follow are then fewer. It is for scripts whose replies show if it is no longer true: see RunByKey.
-func (r *Runner) SpansSlots(ctx context.Context) bool {
-	if r.span.shown.Load() {
+func (s *slotSpan) SpansSlots(ctx context.Context) bool {
+	if s.shown.Load() {
 		return true
 	}
-	ended := r.probe(timers.Now())
+	ended := s.probe(timers.Now())
 	if ended == nil {
 		return false
 	}
@@ -89,30 +94,29 @@ func (r *Runner) SpansSlots(ctx context.Context) bool {
 	case <-wait.C:
 	case <-ctx.Done():
 	}
-	return r.span.shown.Load()
+	return s.shown.Load()
 }
 
 // CertainlySpansSlots is SpansSlots for scripts that would do harm at the wrong shard. It relies only on a probe
 // of the last minute: what stands behind an address may change. Otherwise it waits for a probe, as long as ctx lasts
 // and for probeTimeout at most.
-func (r *Runner) CertainlySpansSlots(ctx context.Context) bool {
-	if r.isSpanCertain() {
+func (s *slotSpan) CertainlySpansSlots(ctx context.Context) bool {
+	if s.isSpanCertain() {
 		return true
 	}
-	ended := r.probe(timers.Now())
+	ended := s.probe(timers.Now())
 	if ended == nil {
 		return false
 	}
 	select {
 	case <-ended:
-		return r.isSpanCertain()
+		return s.isSpanCertain()
 	case <-ctx.Done():
 		return false
 	}
 }
 
-func (r *Runner) isSpanCertain() bool {
-	s := &r.span
+func (s *slotSpan) isSpanCertain() bool {
 	if !s.shown.Load() {
 		return false
 	}
@@ -123,18 +127,17 @@ func (r *Runner) isSpanCertain() bool {
 
 // SpanFailed records the error of a script with keys of several slots, which may be due to that, and reports whether
 // the script is worth sending again at once, for the keys of one slot at a time.
-func (r *Runner) SpanFailed(err error) (again bool) {
+func (s *slotSpan) SpanFailed(err error) (again bool) {
 	again = mayBeOfSlots(err)
 	if again || !IsReplyError(err) {
-		r.spanUncertain()
+		s.spanUncertain()
 	}
 	return again
 }
 
 // spanUncertain records that a script with keys of several slots failed, or missed a key. From now on keys of different
 // slots go in different scripts, until another probe.
-func (r *Runner) spanUncertain() {
-	s := &r.span
+func (s *slotSpan) spanUncertain() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.shown.Swap(false) {
@@ -155,9 +158,8 @@ func (s *slotSpan) postponeProbeLocked(now, most time.Duration) {
 
 // probe returns a channel that is closed when the probe that runs has ended. It starts one if one is due, and
 // returns nil otherwise.
-func (r *Runner) probe(now timers.Instant) <-chan struct{} {
-	s := &r.span
-	if s.prefix == "" || !r.IsConnected() || r.Clustered() {
+func (s *slotSpan) probe(now timers.Instant) <-chan struct{} {
+	if s.prefix == "" || !s.runner.IsConnected() || s.runner.Clustered() {
 		return nil
 	}
 	s.mu.Lock()
@@ -170,9 +172,9 @@ func (r *Runner) probe(now timers.Instant) <-chan struct{} {
 	}
 	ended := make(chan struct{})
 	s.mu.running = ended
-	r.detached.start(func() {
+	s.runner.detached.start(func() {
 		defer close(ended)
-		shown, replied := r.sendProbe(s.ctx)
+		shown, replied := s.sendProbe(s.ctx)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.mu.running = nil
@@ -191,16 +193,16 @@ func (r *Runner) probe(now timers.Instant) <-chan struct{} {
 
 // sendProbe sends a probe in one pipeline. replied says that the server, or what stands before it, replied to the
 // script, or closed the connection, and that the slots of its keys may be the reason.
-func (r *Runner) sendProbe(ctx context.Context) (shown, replied bool) {
+func (s *slotSpan) sendProbe(ctx context.Context) (shown, replied bool) {
 	ctx, cancel := errs.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	keys := probeKeysIn(r.span.prefix + rand.Text() + ":")
+	keys := probeKeysIn(s.prefix + rand.Text() + ":")
 	calls := make([]Call, 0, len(keys)+1)
 	for _, key := range keys {
 		calls = append(calls, Call{Command: "SET", Keys: []string{key}, Args: []string{"1", "PX", Milliseconds(probeTimeout)}})
 	}
 	calls = append(calls, Call{Script: scripts.SessionProbeSlots, Keys: keys})
-	outcomes := r.runManyUnwatched(ctx, timers.Mono(), calls) // a refusal is a reply: one script may not have these keys
+	outcomes := s.runner.runManyUnwatched(ctx, timers.Mono(), calls) // a refusal is a reply: one script may not have these keys
 	last := &outcomes[len(keys)]
 	if last.Err == nil && last.Reply.Int(0) == probeKeys {
 		return true, true
@@ -218,7 +220,7 @@ func (r *Runner) sendProbe(ctx context.Context) (shown, replied bool) {
 	for i, key := range keys {
 		calls[i] = Call{Command: "DEL", Keys: []string{key}}
 	}
-	r.RunMany(ctx, calls[:len(keys)]) // or they end by themselves
+	s.runner.RunMany(ctx, calls[:len(keys)]) // or they end by themselves
 	return false, true
 }
 

@@ -32,7 +32,7 @@ func acquireMany(tb testing.TB, to redistest.Dialer, n int, shards ...*redistest
 	tb.Helper()
 	client := to.Client(tb, signalbox.Tune)
 	h := &heldLocks{TB: tb, runner: wire.NewRunner(client), shards: shards}
-	h.runner.SetProbePrefix("sb:")
+	h.runner.Span.SetProbePrefix("sb:")
 	tb.Cleanup(h.runner.Close)
 	h.batch = wire.KeyedCall{Script: scripts.HolderRenew, MaxKeys: 256, HasLoss: true}
 	for i := range n {
@@ -80,8 +80,8 @@ func TestOneServerIsFoundToServeScriptsOverSlots(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	h := acquireMany(t, server, 300)
-	require.True(t, h.runner.CertainlySpansSlots(t.Context()))
-	require.True(t, h.runner.SpansSlots(t.Context()))
+	require.True(t, h.runner.Span.CertainlySpansSlots(t.Context()))
+	require.True(t, h.runner.Span.SpansSlots(t.Context()))
 	require.EqualValues(t, 300, server.MustDo(t, "DBSIZE"), "the probe has left a key")
 	calls := func() int { return int(server.CommandStats()["evalsha"].Calls + server.CommandStats()["eval"].Calls) }
 	before := calls()
@@ -100,7 +100,7 @@ func TestAChangeBehindTheEndpointLosesNoHold(t *testing.T) {
 			all := shards(t, 2)
 			router := redistest.NewRouter(t, redistest.OneShard, all...)
 			h := acquireMany(t, router, 40)
-			require.True(t, h.runner.CertainlySpansSlots(t.Context()))
+			require.True(t, h.runner.Span.CertainlySpansSlots(t.Context()))
 			h.renew()
 			router.Route(routing)
 			moved := acquireMany(t, router, 40) // each to its own shard
@@ -113,7 +113,7 @@ func TestAChangeBehindTheEndpointLosesNoHold(t *testing.T) {
 				return
 			}
 			h.renew()
-			require.False(t, h.runner.SpansSlots(t.Context()), "it is no longer true")
+			require.False(t, h.runner.Span.SpansSlots(t.Context()), "it is no longer true")
 			moved.renew()
 		})
 	}
@@ -124,7 +124,7 @@ func TestARefusalOfEveryKeyIsNotRepeatedKeyByKey(t *testing.T) {
 	t.Parallel()
 	router := redistest.NewRouter(t, redistest.OneShard, shards(t, 1)...)
 	h := acquireMany(t, router, 40)
-	require.True(t, h.runner.CertainlySpansSlots(t.Context()))
+	require.True(t, h.runner.Span.CertainlySpansSlots(t.Context()))
 	h.renew()
 	var sent atomic.Int64
 	router.InjectErrors(func([]string) string { sent.Add(1); return "LOADING the data" })
@@ -132,7 +132,7 @@ func TestARefusalOfEveryKeyIsNotRepeatedKeyByKey(t *testing.T) {
 		require.ErrorContains(t, reply.Err, "LOADING")
 	}
 	require.EqualValues(t, 1, sent.Load())
-	require.True(t, h.runner.SpansSlots(t.Context()))
+	require.True(t, h.runner.Span.SpansSlots(t.Context()))
 }
 
 // P2: a hold that is gone is reported, by whatever way.
@@ -143,7 +143,7 @@ func TestALostHoldIsReported(t *testing.T) {
 			t.Parallel()
 			all := shards(t, 2)
 			h := acquireMany(t, redistest.NewRouter(t, routing, all...), 10)
-			spans := h.runner.CertainlySpansSlots(t.Context())
+			spans := h.runner.Span.CertainlySpansSlots(t.Context())
 			for _, s := range all {
 				s.MustDo(t, "DEL", h.batch.Keys[3])
 			}
@@ -151,7 +151,7 @@ func TestALostHoldIsReported(t *testing.T) {
 				require.NoError(t, reply.Err)
 				require.Equal(t, i != 3, reply.Value == 1)
 			}
-			require.Equal(t, spans, h.runner.SpansSlots(t.Context()), "a loss says nothing against the span")
+			require.Equal(t, spans, h.runner.Span.SpansSlots(t.Context()), "a loss says nothing against the span")
 		})
 	}
 }
@@ -160,10 +160,10 @@ func TestAClosedRunnerProbesNothing(t *testing.T) {
 	t.Parallel()
 	h := acquireMany(t, redistest.Start(t), 1)
 	h.runner.Close()
-	require.False(t, h.runner.CertainlySpansSlots(t.Context()))
+	require.False(t, h.runner.Span.CertainlySpansSlots(t.Context()))
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.False(t, h.runner.CertainlySpansSlots(ended))
+	require.False(t, h.runner.Span.CertainlySpansSlots(ended))
 }
 
 // failureCounter is a Watcher that counts failures.
@@ -183,10 +183,10 @@ func TestARefusedProbeIsNoFailure(t *testing.T) {
 			t.Parallel()
 			runner := wire.NewRunner(redistest.NewRouter(t, routing, shards(t, 2)...).Client(t, signalbox.Tune))
 			t.Cleanup(runner.Close)
-			runner.SetProbePrefix("sb:")
+			runner.Span.SetProbePrefix("sb:")
 			var watcher failureCounter
 			runner.Watch(&watcher)
-			require.False(t, runner.CertainlySpansSlots(t.Context()))
+			require.False(t, runner.Span.CertainlySpansSlots(t.Context()))
 			require.Zero(t, watcher.failures.Load())
 		})
 	}

@@ -54,7 +54,7 @@ func SessionOf(tb testing.TB, client rueidis.Client, options ...signalbox.Sessio
 // LearnSlots makes the session find out whether one script may have keys of several slots. Otherwise its first call for several
 // locks does so.
 func LearnSlots(s *signalbox.Session) bool {
-	return (*session.Handle)(s).Session().Runner.CertainlySpansSlots(context.Background())
+	return (*session.Handle)(s).Session().Runner.Span.CertainlySpansSlots(context.Background())
 }
 
 // Undoing returns how many calls of unknown outcome the session is still undoing in the background.
