@@ -4,6 +4,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -99,7 +100,7 @@ func packages(root string, modules []module) (libraries, programs []string, err 
 		}
 	}
 	if len(programs) == 0 {
-		return nil, nil, fmt.Errorf("no module is a program to install")
+		return nil, nil, errors.New("no module is a program to install")
 	}
 	return libraries, programs, nil
 }

@@ -99,12 +99,14 @@ func server(dir string) (url string, stop func(), err error) {
 		return "", nil, err
 	}
 	stop = func() { _ = process.Process.Kill(); _ = process.Wait() }
+	poll := time.NewTicker(20 * time.Millisecond)
+	defer poll.Stop()
 	for range 500 { // ten seconds
 		var conn net.Conn
 		if conn, err = net.Dial("tcp", addr.String()); err == nil {
 			return "redis://" + addr.String(), stop, conn.Close()
 		}
-		time.Sleep(20 * time.Millisecond)
+		<-poll.C
 	}
 	stop()
 	return "", nil, fmt.Errorf("%s does not listen: %w", program, err)
