@@ -90,7 +90,7 @@ func server(dir string) (url string, stop func(), err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	addr := listener.Addr().(*net.TCPAddr) //nolint:forcetypeassert // it was asked for
+	addr := listener.Addr().(*net.TCPAddr) //nolint:forcetypeassert,errcheck // it was asked for
 	if err := listener.Close(); err != nil {
 		return "", nil, err
 	}
