@@ -140,6 +140,7 @@ func run(ctx context.Context, url, way string) (*record, error) {
 // fits this asynq. A member's score is the deadline of the job: the permit of a worker that died is free then, and not before.
 type rate struct{ client *redis.Client }
 
+//nolint:gochecknoglobals // a script
 var acquire = redis.NewScript(`
 redis.call("ZREMRANGEBYSCORE", KEYS[1], "-inf", tonumber(ARGV[2])-1)
 if redis.call("ZCARD", KEYS[1]) < tonumber(ARGV[1]) then

@@ -42,7 +42,7 @@ func startPostgres(t *testing.T) string {
 		t.Skip("Postgres is not installed: no initdb in PATH or in /usr/lib/postgresql")
 	}
 	bin := filepath.Dir(programs[len(programs)-1])
-	dir, err := os.MkdirTemp("", "signalbox-pg") // not below t.TempDir, which another user cannot enter; short, for the socket
+	dir, err := os.MkdirTemp("", "signalbox-pg") //nolint:usetesting // another user cannot enter t.TempDir; short, for the socket
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	as := &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

@@ -99,6 +99,8 @@ func (w *counted) Work(ctx context.Context, job *river.Job[send]) error {
 }
 
 // run does all jobs one way.
+//
+//nolint:revive // a scene, from top to bottom
 func run(ctx context.Context, url, database, way string) (*record, error) {
 	pool, err := pgxpool.New(ctx, database)
 	if err != nil {
@@ -155,7 +157,7 @@ func run(ctx context.Context, url, database, way string) (*record, error) {
 		if err := client.Start(ctx); err != nil {
 			return nil, err
 		}
-		defer client.Stop(context.WithoutCancel(ctx))
+		defer func() { _ = client.Stop(context.WithoutCancel(ctx)) }()
 	}
 	for i := range tenants * jobs {
 		tenant := strconv.Itoa(i % tenants)

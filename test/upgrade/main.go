@@ -76,7 +76,7 @@ func run(ctx context.Context, args []string) error {
 		if err != nil {
 			return err
 		}
-		defer session.Close(context.WithoutCancel(ctx))
+		defer func() { _ = session.Close(context.WithoutCancel(ctx)) }()
 		p.sessions = append(p.sessions, session)
 	}
 	p.url, _, _ = strings.Cut(args[0], ",")
@@ -102,7 +102,7 @@ func run(ctx context.Context, args []string) error {
 		for range rounds {
 			term, err := e.Campaign(ctx)
 			if err == nil {
-				err = errors.Join(p.in("candidate"), term.SetValue(ctx, strconv.Itoa(p.index)), p.out("candidate"), term.Resign())
+				err = errors.Join(p.in("candidate"), term.SetValue(ctx, strconv.Itoa(p.index)), p.out("candidate"), term.Resign()) //nolint:contextcheck // it takes none
 			}
 			if err != nil {
 				return err
@@ -126,6 +126,16 @@ func run(ctx context.Context, args []string) error {
 func (p *peer) in(name string) error { return os.Mkdir(filepath.Join(p.dir, name), 0o700) }
 
 func (p *peer) out(name string) error { return os.Remove(filepath.Join(p.dir, name)) }
+
+// pause waits for another process to do something.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
 
 func (p *peer) exclude(ctx context.Context, name string, lock func(context.Context) (signalbox.Lease, error)) error {
 	last := filepath.Join(p.dir, name+".token")
@@ -153,13 +163,13 @@ func (p *peer) exclude(ctx context.Context, name string, lock func(context.Conte
 // permits holds at most as many folders as there are permits.
 func (p *peer) permits(ctx context.Context) error {
 	for range rounds {
-		err := semaphore.New(p.sessions[0], "permits", permits).Do(ctx, 1, func(context.Context, signalbox.Lease) error {
+		err := semaphore.New(p.sessions[0], "permits", permits).Do(ctx, 1, func(ctx context.Context, _ signalbox.Lease) error {
 			mine := "permit-" + strconv.Itoa(p.index)
 			err := p.in(mine)
 			if held, _ := filepath.Glob(filepath.Join(p.dir, "permit-*")); len(held) > permits {
 				err = errors.Join(err, fmt.Errorf("%d holders of %d permits", len(held), permits))
 			}
-			time.Sleep(time.Millisecond)
+			pause(ctx, time.Millisecond)
 			return errors.Join(err, p.out(mine))
 		})
 		if err != nil {
@@ -193,7 +203,7 @@ func (p *peer) latch(ctx context.Context) error {
 		round, err = latch.Start(ctx, p.peers)
 	}
 	for errors.Is(err, signalbox.ErrNoRound) && ctx.Err() == nil {
-		time.Sleep(20 * time.Millisecond)
+		pause(ctx, 20*time.Millisecond)
 		round, err = latch.Round(ctx)
 	}
 	if err != nil {
@@ -243,7 +253,7 @@ func (p *peer) shards(ctx context.Context) error {
 			return p.out(name)
 		})
 	}()
-	for owners := 0; owners < p.peers && ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
+	for owners := 0; owners < p.peers && ctx.Err() == nil; pause(ctx, 50*time.Millisecond) {
 		found, _ := filepath.Glob(filepath.Join(p.dir, "owner-*"))
 		owners = len(found)
 	}

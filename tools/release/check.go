@@ -4,10 +4,10 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,7 +16,7 @@ import (
 // check installs every module as it would be tagged. The module cache is a new one, so nothing of ours comes from elsewhere;
 // modules of others come out of the machine's own cache, if they are in it. Its path is a new one too: the go command keeps an
 // index of a module's packages by the path, and does not read the files again. Everything is removed at the end.
-func check(root string, modules []module, version string) (err error) {
+func check(root string, modules []module, version, last string) (err error) {
 	root, err = filepath.Abs(root)
 	if err != nil {
 		return err
@@ -68,11 +68,14 @@ func check(root string, modules []module, version string) (err error) {
 		fmt.Println("go install", program)
 	}
 	consumer := filepath.Join(work, "consumer")
-	if err := consume(root, consumer, env, modules, libraries, version); err != nil {
+	if err := consume(consumer, env, modules, libraries, version); err != nil {
 		return err
 	}
 	fmt.Printf("a program with %d packages: built\n", len(libraries))
-	return upgrade(root, work, env, path.Base(programs[0]))
+	if last == "" {
+		last = version
+	}
+	return upgrade(root, work, env, modules[0].file.Module.Mod.Path, programs[0], last)
 }
 
 // packages returns the import paths of the packages that users import, and of the programs that they install.
@@ -97,33 +100,26 @@ func packages(root string, modules []module) (libraries, programs []string, err 
 		}
 	}
 	if len(programs) == 0 {
-		return nil, nil, fmt.Errorf("no module is a program to install")
+		return nil, nil, errors.New("no module is a program to install")
 	}
 	return libraries, programs, nil
 }
 
-// consume builds a program that imports every package, in a module of its own, and test/upgrade beside it.
-func consume(root, dir string, env []string, modules []module, libraries []string, version string) error {
+// consume builds a program that imports every package, in a module of its own.
+func consume(dir string, env []string, modules []module, libraries []string, version string) error {
 	var source strings.Builder
 	source.WriteString("package main\n\nimport (\n")
 	for _, library := range libraries {
 		fmt.Fprintf(&source, "\t_ %q\n", library)
 	}
 	source.WriteString(")\n\nfunc main() {}\n")
-	peer, err := os.ReadFile(filepath.Join(root, "test", "upgrade", "main.go"))
-	if err != nil {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	for name, text := range map[string]string{"main.go": source.String(), "upgrade/main.go": string(peer)} {
-		at := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
-			return err
-		}
-		if err := os.WriteFile(at, []byte(text), 0o600); err != nil {
-			return err
-		}
+	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(source.String()), 0o600); err != nil {
+		return err
 	}
-	get := []string{"get", "./..."}
+	get := []string{"get"}
 	for _, m := range modules {
 		name := m.file.Module.Mod.Path
 		if slices.ContainsFunc(libraries, func(path string) bool { return path == name || strings.HasPrefix(path, name+"/") }) {

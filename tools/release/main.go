@@ -2,13 +2,13 @@
 
 // Command release checks that the modules of this repository can be tagged as they are:
 //
-//	release [-dir folder] check   install and build all of it, as after the tags
-//	release [-dir folder] tags    print the tags, one for each module, of the version that they require
+//	release [-dir folder] [-last version] check   install and build all of it, as after the tags
+//	release [-dir folder] tags                    print the tags, one for each module, of the version that they require
 //
 // The check does what the go command cannot do before there are tags: it makes a module proxy of the last commit, as the tags would
 // make one, and installs and builds every module from there, with an empty module cache. Changes that git knows and that are
 // not committed yet are part of it. Then it runs processes of the tagged library and command beside those of the checkout
-// (test/upgrade).
+// (test/upgrade), or those of the version that -last names.
 //
 // # What is released
 //
@@ -28,14 +28,15 @@ import (
 
 func main() {
 	dir := flag.String("dir", filepath.Join("..", ".."), "the root of the repository")
+	last := flag.String("last", "", "the version to run beside the checkout, in place of what is checked")
 	flag.Parse()
-	if err := run(*dir, flag.Arg(0)); err != nil {
+	if err := run(*dir, *last, flag.Arg(0)); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
 	}
 }
 
-func run(dir, what string) error {
+func run(dir, last, what string) error {
 	all, err := findModules(dir)
 	if err != nil {
 		return err
@@ -46,7 +47,7 @@ func run(dir, what string) error {
 	}
 	switch what {
 	case "check":
-		return check(dir, modules, version)
+		return check(dir, modules, version, last)
 	case "tags":
 		for _, m := range modules {
 			fmt.Println(path.Join(m.dir, version))

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -78,7 +79,7 @@ func releasedVersion(modules []module) (released []module, version string, err e
 		}
 	}
 	if version == "" {
-		return nil, "", fmt.Errorf("no module requires another one")
+		return nil, "", errors.New("no module requires another one")
 	}
 	return released, version, nil
 }

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -17,23 +18,33 @@ import (
 	"time"
 )
 
-// upgrade runs two processes of the tagged modules beside two of the checkout, each with a command of its version. They share
-// every kind of lock, on servers that are new. A later release runs the same program of its last tag.
-func upgrade(root, work string, env []string, command string) error {
-	bin := filepath.Join(work, "bin")
-	if err := os.MkdirAll(bin, 0o755); err != nil {
+// upgrade runs two processes of a tagged version beside two of the checkout, each with a command of its version. They share every
+// kind of lock, on servers that are new.
+func upgrade(root, work string, env []string, library, program, version string) error {
+	bin, peer := filepath.Join(work, "bin"), filepath.Join(work, "peer")
+	command, tagged, present := path.Base(program), filepath.Join(bin, "upgrade-tagged"), filepath.Join(bin, "upgrade-present")
+	source, err := os.ReadFile(filepath.Join(root, "test", "upgrade", "main.go"))
+	if err != nil {
 		return err
 	}
-	tagged := filepath.Join(bin, "upgrade-tagged")
-	present := filepath.Join(bin, "upgrade-present")
-	if _, err := goCommand(filepath.Join(work, "consumer"), env, "build", "-o", tagged, "./upgrade"); err != nil {
+	if err := os.Mkdir(peer, 0o755); err != nil {
 		return err
+	}
+	if err := os.WriteFile(filepath.Join(peer, "main.go"), source, 0o600); err != nil {
+		return err
+	}
+	for _, step := range [][]string{
+		{"install", program + "@" + version}, {"mod", "init", "example.com/peer"}, {"get", ".", library + "@" + version}, {"build", "-o", tagged, "."},
+	} {
+		if _, err := goCommand(peer, env, step...); err != nil {
+			return err
+		}
 	}
 	here := []string{"GOWORK="}
 	if _, err := goCommand(filepath.Join(root, "test"), here, "build", "-o", present, "./upgrade"); err != nil {
 		return err
 	}
-	if _, err := goCommand(filepath.Join(root, "cmd", command), here, "build", "-o", filepath.Join(bin, "present"), "."); err != nil {
+	if _, err := goCommand(filepath.Join(root, strings.TrimPrefix(program, library+"/")), here, "build", "-o", filepath.Join(bin, "present"), "."); err != nil {
 		return err
 	}
 	var urls []string
@@ -65,7 +76,7 @@ func upgrade(root, work string, env []string, command string) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	fmt.Printf("%d processes of the tagged modules and of the checkout shared every kind of lock for %.1f s\n", len(processes), time.Since(start).Seconds())
+	fmt.Printf("%d processes of %s and of the checkout shared every kind of lock for %.1f s\n", len(processes), version, time.Since(start).Seconds())
 	return nil
 }
 
@@ -79,7 +90,7 @@ func server(dir string) (url string, stop func(), err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	addr := listener.Addr().(*net.TCPAddr) //nolint:forcetypeassert // it was asked for
+	addr := listener.Addr().(*net.TCPAddr) //nolint:forcetypeassert,errcheck // it was asked for
 	if err := listener.Close(); err != nil {
 		return "", nil, err
 	}
@@ -88,12 +99,14 @@ func server(dir string) (url string, stop func(), err error) {
 		return "", nil, err
 	}
 	stop = func() { _ = process.Process.Kill(); _ = process.Wait() }
+	poll := time.NewTicker(20 * time.Millisecond)
+	defer poll.Stop()
 	for range 500 { // ten seconds
 		var conn net.Conn
 		if conn, err = net.Dial("tcp", addr.String()); err == nil {
 			return "redis://" + addr.String(), stop, conn.Close()
 		}
-		time.Sleep(20 * time.Millisecond)
+		<-poll.C
 	}
 	stop()
 	return "", nil, fmt.Errorf("%s does not listen: %w", program, err)
