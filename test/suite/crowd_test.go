@@ -75,6 +75,11 @@ func TestSoakOnBadWires(t *testing.T) { //nolint:paralleltest // has the machine
 				continue
 			}
 			t.Run(fmt.Sprint(k.Name, "/", seed), func(t *testing.T) {
+				defer func() {
+					if t.Failed() {
+						t.Logf("SIGNALBOX_SEED=%d SIGNALBOX_CELL=%q SIGNALBOX_SOAK=1ns go test ./suite -run '^TestSoakOnBadWires$'", seed, k.Name)
+					}
+				}()
 				began := time.Now()
 				inWorld(t, virtual, max(k.Servers, 1), func(w *World) {
 					epoch := time.Now()
@@ -83,9 +88,6 @@ func TestSoakOnBadWires(t *testing.T) { //nolint:paralleltest // has the machine
 				})
 				tally.Time("virtual", "on the wall", time.Since(began))
 				tally.Add("seeds", "bad wires", 1)
-				if t.Failed() {
-					t.Logf("SIGNALBOX_SEED=%d SIGNALBOX_CELL=%q SIGNALBOX_SOAK=1ns go test ./suite -run '^TestSoakOnBadWires$'", seed, k.Name)
-				}
 			})
 		}
 	}
