@@ -16,6 +16,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/internal/testing/tally"
+	"github.com/signalbox-go/signalbox/redlock"
 )
 
 // badWires is a crowd with unlike terms and little patience, whose wires are slow, silent, refused, cut, and lose requests, replies and
@@ -123,7 +124,12 @@ func (m *monitor) useSomehow(ctx context.Context, w *World, p *Process, c chance
 	}
 	limited, cancel := context.WithTimeout(ctx, 10*time.Millisecond+c.below(20*time.Second))
 	defer cancel()
-	lock := p.kind.New(p.Sessions, p.prefix+"a", p.kind.on(terms[c.IntN(len(terms))])...)
+	options := p.kind.on(terms[c.IntN(len(terms))])
+	if p.kind.Servers > 1 {
+		// A server that lost its data grants nothing for the longest lease, and these are of several lengths.
+		options = append(options, redlock.GreatestLease(w.Life))
+	}
+	lock := p.kind.New(p.Sessions, p.prefix+"a", options...)
 	call := lock.Lock
 	if !p.kind.NoTry && c.IntN(8) == 0 {
 		call = lock.TryLock
