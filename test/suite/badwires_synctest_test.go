@@ -52,7 +52,8 @@ func (w *World) onBadWires(k Kind, seed uint64, lasts time.Duration) {
 	}
 	group.Wait()
 	require.Greater(w, uses.Load(), int64(lasts/(40*time.Second)), "it was no use")
-	time.Sleep(max(45*time.Second, 4*k.Dead)) // what the server does not know of ends by itself, each after the other
+	dead := 4 * max(1, lasts/time.Minute)        // the longer it lasted, the more tickets of the dead there are
+	time.Sleep(max(45*time.Second, dead*k.Dead)) // what the server does not know of ends by itself, each after the other
 	for _, p := range processes {
 		w.Free(p, "a")
 	}
