@@ -279,9 +279,13 @@ func (c *crowdOf) stop() *actor {
 	a := c.alive[c.IntN(len(c.alive))]
 	a.Freeze()
 	begun, lasts := now(), c.below(2*actorLife)
-	for ends := time.Now().Add(lasts); time.Now().Before(ends); {
-		c.continues("a process is stopped", a)
-	}
+	ends := time.Now().Add(lasts)
+	redistest.Await(c, "a while", func() bool {
+		if !c.kind.NoLease { // else what it has lasts as long as it is stopped
+			c.continues("a process is stopped", a)
+		}
+		return time.Now().After(ends)
+	})
 	a.frozen = append(a.frozen, interval{begun, 0})
 	if lasts > actorLife {
 		tally.Add(tally.Sound, "stalls beyond a lease", 1)

@@ -193,7 +193,7 @@ func (c *crowdOf) meets(i incident) {
 	if i.undo == nil {
 		recovered(i.name, begun, away)
 	} else {
-		if away != nil {
+		if away != nil && !c.kind.NoLease {
 			c.continues(i.name, away)
 		}
 		begun = now()
