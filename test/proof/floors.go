@@ -23,7 +23,7 @@ var floors = []floor{
 	{"controls", "lost updates", []string{"without tokens"}, "updates lost without tokens", 1, 1},
 	{"storm", "faults", ambiguousReal, "requests and replies of unknown fate", 100, 15},
 	{"storm", "sound", []string{"stalls beyond a lease"}, "processes stopped beyond a lease", 20, 1},
-	{"storm", "faults", []string{"failover that loses writes"}, "failovers that lose writes", 10, 1},
+	{"storm", "faults", []string{"failover that loses writes"}, "failovers that lose writes", 6, 1},
 	{"storm", "faults", []string{"message lost"}, "messages lost", 50, 3},
 	{"storm", "sound", []string{"hand-offs under a fault"}, "hand-offs under a fault", 1000, 50},
 	{"storm", "faults", []string{"slot moved", "node restarted in its turn"}, "slots moved, nodes restarted", 10, 2},

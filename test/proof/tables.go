@@ -114,7 +114,7 @@ func (p *proof) controlTable(s *step) {
 		p.row("mutant of the "+m.breaks, m.status+": "+m.cell)
 	}
 	for _, c := range planted[1:] {
-		p.row("mistakes for "+c.checker, "`"+c.folder+"/"+c.test+"`")
+		p.row(c.checker, "`"+c.folder+"/"+c.test+"`")
 	}
 	if p.step("models") != nil {
 		p.row("rules dropped from the models", fmt.Sprintf("%d of %d runs find a broken promise", p.models.broken, p.models.broken+p.models.wrong))

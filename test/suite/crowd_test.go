@@ -75,6 +75,11 @@ func TestSoakOnBadWires(t *testing.T) { //nolint:paralleltest // has the machine
 				continue
 			}
 			t.Run(fmt.Sprint(k.Name, "/", seed), func(t *testing.T) {
+				defer func() {
+					if t.Failed() {
+						t.Logf("SIGNALBOX_SEED=%d SIGNALBOX_CELL=%q SIGNALBOX_SOAK=1ns go test ./suite -run '^TestSoakOnBadWires$'", seed, k.Name)
+					}
+				}()
 				began := time.Now()
 				inWorld(t, virtual, max(k.Servers, 1), func(w *World) {
 					epoch := time.Now()
@@ -83,9 +88,6 @@ func TestSoakOnBadWires(t *testing.T) { //nolint:paralleltest // has the machine
 				})
 				tally.Time("virtual", "on the wall", time.Since(began))
 				tally.Add("seeds", "bad wires", 1)
-				if t.Failed() {
-					t.Logf("SIGNALBOX_SEED=%d SIGNALBOX_CELL=%q SIGNALBOX_SOAK=1ns go test ./suite -run '^TestSoakOnBadWires$'", seed, k.Name)
-				}
 			})
 		}
 	}
@@ -277,9 +279,13 @@ func (c *crowdOf) stop() *actor {
 	a := c.alive[c.IntN(len(c.alive))]
 	a.Freeze()
 	begun, lasts := now(), c.below(2*actorLife)
-	for ends := time.Now().Add(lasts); time.Now().Before(ends); {
-		c.continues("a process is stopped", a)
-	}
+	ends := time.Now().Add(lasts)
+	redistest.Await(c, "a while", func() bool {
+		if !c.kind.NoLease { // else what it has lasts as long as it is stopped
+			c.continues("a process is stopped", a)
+		}
+		return time.Now().After(ends)
+	})
 	a.frozen = append(a.frozen, interval{begun, 0})
 	if lasts > actorLife {
 		tally.Add(tally.Sound, "stalls beyond a lease", 1)

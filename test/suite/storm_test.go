@@ -90,6 +90,11 @@ func TestSoakStorm(t *testing.T) { //nolint:paralleltest // has the machine to i
 				t.Parallel()
 				c := newStorm(t, world, k)
 				defer c.end()
+				defer func() {
+					if t.Failed() {
+						t.Logf("SIGNALBOX_SEED=%d SIGNALBOX_SOAK=1m SIGNALBOX_WORLDS=%s go test ./suite -run 'TestSoakStorm/^%s$'", c.seed, world, k.folder())
+					}
+				}()
 				incidents := c.faults()
 				for n := 0; more(); n++ {
 					if n%len(incidents) == 0 {
@@ -98,9 +103,6 @@ func TestSoakStorm(t *testing.T) { //nolint:paralleltest // has the machine to i
 					c.meets(incidents[n%len(incidents)])
 				}
 				c.weathered()
-				if t.Failed() {
-					t.Logf("SIGNALBOX_SEED=%d SIGNALBOX_SOAK=1m SIGNALBOX_WORLDS=%s go test ./suite -run 'TestSoakStorm/^%s$'", c.seed, world, k.folder())
-				}
 			})
 		}
 	}
@@ -191,7 +193,7 @@ func (c *crowdOf) meets(i incident) {
 	if i.undo == nil {
 		recovered(i.name, begun, away)
 	} else {
-		if away != nil {
+		if away != nil && !c.kind.NoLease {
 			c.continues(i.name, away)
 		}
 		begun = now()
