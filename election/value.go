@@ -143,7 +143,9 @@ func (r *electionRegistry) writeAll(terms []*term) {
 	}
 	for i, outcome := range r.session.Runner.RunMany(ctx, calls) {
 		if outcome.Err == nil {
-			_ = live[i].written(outcome.Reply)
+			if live[i].written(outcome.Reply) == nil && r.session.Settings.Polling {
+				r.questions.Put(live[i]) // no message says that it is asked to hand over
+			}
 			continue
 		}
 		live[i].writeAgain()
