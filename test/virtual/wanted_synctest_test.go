@@ -309,13 +309,14 @@ func TestHandOverKeepsTheChannel(t *testing.T) {
 		next := queued(f.Context(), mu)
 		plain := queued(f.Context(), reentrant.New(a.Session, "a")) // it has another ticket
 		_, got := f.waitsFor(b.Session, "a")
-		time.Sleep(2200 * time.Microsecond) // a turn has 2.5 ms here
-		require.True(f, isWanted(first))
+		time.Sleep(time.Millisecond) // a turn has 2.5 ms here
 		require.NoError(f, first.Unlock())
 		second := <-next
 		require.Equal(f, first.Token()+1, second.lease.Token(), "handed over")
 		require.True(f, first.Wanted() == second.lease.Wanted())
+		time.Sleep(10 * time.Millisecond)
 		require.True(f, isWanted(second.lease))
+		require.True(f, isWanted(first))
 		require.NoError(f, second.lease.Unlock())
 		for range 2 {
 			select {
