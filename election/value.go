@@ -143,8 +143,8 @@ func (r *electionRegistry) writeAll(terms []*term) {
 	}
 	for i, outcome := range r.session.Runner.RunMany(ctx, calls) {
 		if outcome.Err == nil {
-			if live[i].written(outcome.Reply) == nil && r.session.Settings.Polling {
-				r.questions.Put(live[i]) // no message says that it is asked to hand over
+			if t := live[i]; t.written(outcome.Reply) == nil && r.session.Settings.Polling && t.wasWritten.Swap(true) {
+				r.questions.Put(t) // no message says that it is asked to hand over
 			}
 			continue
 		}

@@ -39,7 +39,8 @@ end
 if not found then
   return {1, 0}
 end
-redis.call('HSET', heartbeats, 'move', string.format('%016.0f', tonumber(now) + keep_us) .. id)
+local till = string.format('%016.0f', tonumber(now) + keep_us)
+redis.call('HSET', heartbeats, 'move', till .. id)
 if member ~= '' and found > 1 then
   local head = redis.call('ZRANGE', queue, 0, 0, 'WITHSCORES')
   redis.call('ZADD', queue, 'XX', string.format('%.0f', head[2] - 1), page[found])
