@@ -26,9 +26,9 @@
 //     long as the server can be reached.
 //  4. Fencing: a term has a greater token than every earlier term. Package signalbox, guarantee 2, has
 //     the exceptions.
-//  5. Order: candidates lead in the order in which the server received their calls. After Resign the
-//     next one leads after one request and one message; after a crash, within one lease and about a
-//     second.
+//  5. Order: candidates lead in the order in which the server received their calls, unless Handover
+//     moves one to the head. After Resign the next one leads after one request and one message; after a
+//     crash, within one lease and about a second.
 //  6. Only the holder of a term can write its value, and no late request overwrites a later one. A new
 //     term does not inherit it.
 //  7. Observers see every leader and every value that lasts for more than about a second, even if
@@ -60,6 +60,7 @@
 //	Resign            2 round trips
 //	SetValue          1 round trip, a message
 //	Leader, Health    1 round trip
+//	Handover          2 round trips and a message a second, 10 more a second while it waits
 //	observing         1 subscription, 1 poll a second and 1 a message
 //
 // The lock is fair.New(session, name): Waiters lists the candidates, and ForceUnlock ends a term.

@@ -109,8 +109,9 @@ func readAll(replies []wire.Outcome) (l Leader, held string, err error) {
 type electionRegistry struct {
 	notify.Registry
 
-	session *session.Session
-	writes  *timers.Collector[*term]
+	session   *session.Session
+	writes    *timers.Collector[*term]
+	questions *timers.Collector[*term] // the terms that may be asked to hand over
 
 	terms struct {
 		sync.Mutex
@@ -123,6 +124,7 @@ func registryOf(s *session.Session) *electionRegistry {
 		r := &electionRegistry{session: s}
 		r.Init(s.Timers, s.Dispatch, s.Runner)
 		r.writes = timers.NewCollector(s.Timers, r.writeAll)
+		r.questions = timers.NewCollector(s.Timers, r.askAll)
 		r.terms.byKey = make(map[string]map[*term]struct{})
 		return r
 	})
@@ -172,6 +174,7 @@ func (r *electionRegistry) join(k electionKeys) (w *watchedElection, from uint64
 func (r *electionRegistry) Close() {
 	r.Registry.Close()
 	r.writes.Close()
+	r.questions.Close()
 }
 
 // silence is how long the server may be silent before observers get the error.

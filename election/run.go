@@ -26,6 +26,8 @@ import (
 // pauses before that, from some milliseconds to a second, longer for terms that are lost one after
 // the other.
 //
+// So it does after ErrHandover: the next candidate leads when lead has returned.
+//
 // If lead returns while its term lasts, Run resigns and returns lead's error, joined with that of
 // Resign. If ctx ends, Run returns the context's error, joined with lead's. Otherwise the error is one
 // that Campaign returns. It campaigns again after ErrNotReplicated, and after an ErrDenied if it has led before.

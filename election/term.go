@@ -4,8 +4,10 @@ package election
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/signalbox-go/signalbox"
@@ -19,7 +21,7 @@ import (
 // the same term, and any goroutine may use it. The zero Term leads nothing: its Err is ErrNotHeld.
 //
 // A term ends by Resign, or when its lease is about to end: StepDown before that. It also ends if
-// the server says that the lock is gone.
+// the server says that the lock is gone, and with ErrHandover if Handover asks for that.
 type Term struct{ term *term }
 
 // Token returns the fencing token of the term. It is greater than those of all terms before. Hand it
@@ -31,7 +33,7 @@ func (t Term) Token() uint64 {
 	return t.term.lease.Token()
 }
 
-// Err returns nil while the term lasts, else why it ended: ErrReleased after Resign, or ErrLost. It
+// Err returns nil while the term lasts, else why it ended: ErrReleased after Resign, ErrHandover, or ErrLost. It
 // compares the clock itself: if the term ended while the process was paused, the first call returns that.
 func (t Term) Err() error {
 	if t.term == nil {
@@ -59,7 +61,7 @@ func (t Term) Deadline() time.Time {
 }
 
 // Bind returns a child of ctx that also ends with the term, before the lease is released.
-// context.Cause says why it ended: ErrReleased or ErrLost. Its Err compares the clock itself. If ctx
+// context.Cause says why it ended: ErrReleased, ErrHandover or ErrLost. Its Err compares the clock itself. If ctx
 // is nil, the context has ended with ErrBadOption as its cause.
 //
 // It needs no cancel. Contexts that are bound to one term and have the same parent share their
@@ -111,6 +113,8 @@ type term struct {
 	cancel   context.CancelCauseFunc // ends root
 	bonds    hold.Bonds              // the contexts that end with root
 	timer    timers.Timer            // the end of the term, or the next write of the value
+	// wasWritten says, in a session that polls, that the background has written the value before: the term is not new.
+	wasWritten atomic.Bool
 
 	mu struct {
 		sync.Mutex
@@ -231,7 +235,7 @@ func (t *term) resign() error {
 	if err == nil {
 		t.clear()
 	}
-	if lost != nil {
+	if lost != nil && !errors.Is(lost, ErrHandover) {
 		return lost
 	}
 	return err

@@ -81,6 +81,7 @@ local SEARCH_PAGE = 128 -- the tickets that a search reads at once
 local SEARCH_PAGES = 8 -- the pages of one search
 local HEAD_PAGE = 64 -- the tickets among which a recent session is preferred
 local GONE_PAGE = 256 -- the tickets of dead sessions that are removed before a search
+local CANDIDATES_PAGE = 1000 -- the tickets among which a hand-over looks for a candidate
 local FOREIGN_LIMIT = 129 -- the tickets of other kinds of lock that are dropped, and one
 local MAX_GRANTS = 128 -- the grants of one call: about a millisecond
 local ENDED_PAGE = 1000 -- the holds that have ended

@@ -178,6 +178,11 @@ func electionCosts() []costRow {
 		{script: scripts.ElectionPut, crowd: "Candidates", base: 60, fill: fill, keys: on("lock", "leader"), args: with(ours, digits(2), "y", lease, "PUBLISH", "c")},
 		{script: scripts.ElectionClear, crowd: "Candidates", base: 40, fill: fill, keys: on("leader"), args: with(ours, "PUBLISH", "c")},
 		{script: scripts.ElectionRead, crowd: "Candidates", base: 40, fill: fill, keys: on("leader"), args: with()},
+		{
+			script: scripts.ElectionMove, crowd: "Candidates", base: 100, each: 3, sizes: batches(), fill: fill, keys: on("lock", "queue", "heartbeats"),
+			args: with(ours, holdOf("z")[:22], 5_000_000),
+		},
+		{script: scripts.ElectionAsked, crowd: "Candidates", base: 40, fill: fill, keys: on("heartbeats"), args: with(ours)},
 	}
 }
 

@@ -54,7 +54,7 @@ The server is named by --redis or by SIGNALBOX_REDIS, such as redis://db.example
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddGroup(&cobra.Group{ID: groupLock, Title: "Locks:"}, &cobra.Group{ID: groupSee, Title: "Seeing:"})
 	server := addServerFlags(root.PersistentFlags())
-	root.AddCommand(newRun(server), newWait(server), newBreak(server), newLs(server), newWho(server), newWatch(server), newServe(server), newShards(server), newDoctor(server), newVersion())
+	root.AddCommand(newRun(server), newWait(server), newBreak(server), newMove(server), newLs(server), newWho(server), newWatch(server), newServe(server), newShards(server), newDoctor(server), newVersion())
 	return root
 }
 

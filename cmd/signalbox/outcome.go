@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/election"
 	"github.com/signalbox-go/signalbox/internal/words"
 )
 
@@ -93,7 +94,7 @@ func codeOf(err error) int {
 		}},
 		{codeLost, []error{signalbox.ErrLost, signalbox.ErrMaxHold}},
 		{codeHeld, []error{signalbox.ErrHeld}},
-		{codeNotHeld, []error{signalbox.ErrNotHeld}},
+		{codeNotHeld, []error{signalbox.ErrNotHeld, election.ErrNoCandidate}},
 	} {
 		if slices.ContainsFunc(c.kinds, func(kind error) bool { return errors.Is(err, kind) }) {
 			return c.code

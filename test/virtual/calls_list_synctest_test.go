@@ -358,7 +358,13 @@ func elections() []testedCall {
 	callbacks.holds = nil
 	leader := call("Leader", requests, func(e candidate, ctx context.Context) error { return no(e.Leader(ctx)) })
 	leader.free = "ErrNotHeld"
+	handover := call("Handover", requests, func(e candidate, ctx context.Context) error {
+		return no(e.Handover(ctx, ""))
+	})
+	handover.free = "ErrNotHeld"
+	handover.holds = nil
 	return []testedCall{
+		handover,
 		call("Campaign", waits, func(e candidate, ctx context.Context) error { return no(e.Campaign(ctx)) }),
 		call("Run", waits, func(e candidate, ctx context.Context) error {
 			return e.Run(ctx, func(context.Context, election.Term) error { return nil })

@@ -73,7 +73,7 @@ func (f *fixture) waitsFor(s *signalbox.Session, name string) (cancel func(), go
 func (f *fixture) messages(s *signalbox.Session) *atomic.Int64 {
 	var n atomic.Int64
 	listener := f.redis.NewSubscriber()
-	listener.Subscribe("signalbox:session:" + s.ID())
+	listener.Subscribe("sb:session:" + s.ID())
 	go func() {
 		for range listener.Messages() {
 			n.Add(1)
@@ -93,6 +93,8 @@ func TestHolderLearnsOfAWaiter(t *testing.T) {
 		require.Nil(f, plain.Wanted())
 		require.NoError(f, plain.Unlock())
 
+		for range fair.New(a.Session, "a").Waiters(f.Context()) { // the server learns the script
+		}
 		lease := atOnce(f.T, kind.New(a.Session, "a"))
 		time.Sleep(subscribes)
 		messages, questions := f.messages(a.Session), f.counts(scripts.LockWaiters)
@@ -173,11 +175,13 @@ func TestForgedMessageCostsOneQuestion(t *testing.T) {
 		value, err := f.redis.Get(locktest.Key("a"))
 		require.NoError(f, err)
 		attempt := value[20+22 : 20+41]
+		for range fair.New(a.Session, "a").Waiters(f.Context()) { // the server learns the script
+		}
 		questions := f.counts(scripts.LockWaiters)
 		for range 100 {
-			f.redis.Publish("signalbox:session:"+a.ID(), "recall:"+attempt)
+			f.redis.Publish("sb:session:"+a.ID(), "recall:"+attempt)
 		}
-		f.redis.Publish("signalbox:session:"+a.ID(), "recall:"+strings.Repeat("x", 19))
+		f.redis.Publish("sb:session:"+a.ID(), "recall:"+strings.Repeat("x", 19))
 		time.Sleep(20 * time.Millisecond)
 		require.LessOrEqual(f, questions.Load(), int64(2), "what comes while a question is under way makes another")
 		require.Positive(f, questions.Load())
@@ -305,15 +309,14 @@ func TestHandOverKeepsTheChannel(t *testing.T) {
 		next := queued(f.Context(), mu)
 		plain := queued(f.Context(), reentrant.New(a.Session, "a")) // it has another ticket
 		_, got := f.waitsFor(b.Session, "a")
-		for range 5 {
-			time.Sleep(time.Millisecond / 2)
-		}
-		require.True(f, isWanted(first))
+		time.Sleep(time.Millisecond) // a turn has 2.5 ms here
 		require.NoError(f, first.Unlock())
 		second := <-next
 		require.Equal(f, first.Token()+1, second.lease.Token(), "handed over")
 		require.True(f, first.Wanted() == second.lease.Wanted())
+		time.Sleep(10 * time.Millisecond)
 		require.True(f, isWanted(second.lease))
+		require.True(f, isWanted(first))
 		require.NoError(f, second.lease.Unlock())
 		for range 2 {
 			select {
@@ -438,12 +441,13 @@ func TestWantedCostsNothingUncontended(t *testing.T) {
 			require.Equal(f, cost(plain.New(b.Session, "b"), held), cost(kind.New(a.Session, "a"), held))
 		}
 		require.Zero(f, f.listening(a.Session))
-		questions, renewals, others := f.counts(scripts.LockWaiters), f.counts(scripts.LockKeep), f.counts(scripts.HolderRenew)
+		sent := f.executed(scripts.LockWaiters, scripts.LockKeep, scripts.HolderRenew)
+		sent.begin()
 		lease := atOnce(f.T, kind.New(a.Session, "a"))
 		time.Sleep(time.Minute)
-		require.Zero(f, questions.Load())
-		require.Zero(f, others.Load())
-		require.InDelta(f, 7, renewals.Load(), 3)
+		require.Zero(f, sent.within(scripts.LockWaiters, 0, time.Minute))
+		require.Zero(f, sent.within(scripts.HolderRenew, 0, time.Minute))
+		require.InDelta(f, 7, sent.within(scripts.LockKeep, 0, time.Minute), 3)
 		require.NoError(f, lease.Unlock())
 	})
 }

@@ -10,8 +10,9 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// The modes of an exclusive lock: a ticket is for a turn of its session, for one whose hold may be idle, or for one goroutine.
-const turn, idle, ordered = "r", "k", "f"
+// The modes of an exclusive lock: a ticket is for a turn of its session, for one whose hold may be idle, or for one goroutine; and the first
+// and the last of them for a holder that learns of waiters.
+const turn, idle, ordered, toldTurn, toldOrdered = "r", "k", "f", "R", "F"
 
 // block is how many tokens behind its first one a hold owns.
 const block = 255
@@ -43,7 +44,7 @@ func (k *exclusiveKind) verbs() []verb {
 
 // fresh returns an attempt whose hold is named by its ticket: the hold, and the mode.
 func (k *exclusiveKind) fresh(session string) *attempt {
-	return &attempt{hold: holdName(session, 1_000_000+k.made()) + []string{turn, idle, ordered}[k.IntN(3)], blocks: true}
+	return &attempt{hold: holdName(session, 1_000_000+k.made()) + []string{turn, idle, ordered, toldTurn, toldOrdered}[k.IntN(5)], blocks: true}
 }
 
 func (k *exclusiveKind) newcomer(session string) *attempt { return k.fresh(session) }

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package election
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/acquire"
+	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// ErrHandover is why a term ended that was asked to hand over; see Election.Handover. Run campaigns again after it.
+var ErrHandover = errors.New("the leader was asked to hand over")
+
+// ErrNoCandidate: there is no living candidate to which the leader could hand over.
+var ErrNoCandidate = errors.New("no candidate waits")
+
+const (
+	// askEvery is how often Handover asks the leader, and lookEvery how often it looks for another one.
+	askEvery, lookEvery = time.Second, 100 * time.Millisecond
+	// askFor is how long the server remembers a request that is not repeated.
+	askFor = 5 * time.Second
+)
+
+// Handover asks the leader to hand over to another candidate, and returns the next leader. It is for planned work, as before the
+// leader's host is restarted. Nothing is taken away: the term of the leader ends with ErrHandover, and the next one begins when its
+// work has stopped, with Resign. Run resigns when its function has returned, and campaigns again, at the end of the queue.
+//
+// session is the ID of the session that is to lead next: its first candidate moves to the head of the queue. Without one, "", the first
+// candidate of another session than the leader's is next. A candidate that is not living (docs/guarantees.md) is passed over, also
+// for the one that was named.
+//
+// A request is bound to the term. Handover repeats it each second until the leader has changed, or until ctx ends; then the
+// leader forgets it within 5 s, but may have begun to stop. A leader learns of it by a message, and with WithPolling by a question, one
+// in each lease. A leader of an older release does not. Two round trips, and ten a second while it waits.
+//
+// It returns ErrNotHeld if no process leads, ErrNoCandidate if there is no such candidate, and the errors of Leader. After an error the
+// leader may still hand over.
+func (e *Election) Handover(ctx context.Context, session string) (Leader, error) {
+	l, err := e.handover(ctx, session)
+	return l, e.root().Explain("hand over", err)
+}
+
+func (e *Election) handover(ctx context.Context, session string) (Leader, error) {
+	first, held, err := e.fetchLeader(ctx)
+	switch {
+	case err != nil:
+		return Leader{}, err
+	case first == (Leader{}):
+		return Leader{}, errs.ErrNotHeld
+	}
+	var asked time.Time // the zero time: at once
+	for {
+		if time.Since(asked) >= askEvery {
+			asked = time.Now()
+			if err := e.askLeader(ctx, held[:min(len(held), layout.HoldSize)], session); err != nil {
+				return Leader{}, err
+			}
+		}
+		switch next, _, err := e.fetchLeader(ctx); {
+		case err != nil && wire.Judge(err) == wire.Final:
+			return Leader{}, err
+		case err == nil && next != (Leader{}) && next.Token != first.Token:
+			return next, nil
+		}
+		if e.base.Session.Sleep(ctx, lookEvery, e.registry.Context().Done()); ctx.Err() != nil {
+			return Leader{}, errs.Ended(ctx)
+		}
+	}
+}
+
+// askLeader sends one request for the leader with that hold.
+func (e *Election) askLeader(ctx context.Context, held, session string) error {
+	reply, err := e.base.Session.Runner.Run(ctx, wire.Call{
+		Script: scripts.ElectionMove,
+		Keys:   []string{e.keys.holder, e.base.Names.QueueKey(), e.base.Names.HeartbeatsKey()},
+		Args:   []string{held, session, strconv.FormatInt(askFor.Microseconds(), 10)},
+	})
+	switch {
+	case err != nil && wire.Judge(err) == wire.Final:
+		return acquire.CutShort(ctx, err)
+	case err == nil && reply.Code() == wire.Done && reply.Int(1) == 0:
+		if session != "" {
+			return fmt.Errorf("%w of session %q", ErrNoCandidate, session)
+		}
+		return ErrNoCandidate
+	}
+	return nil // without a reply, or for another leader: the caller looks who leads
+}
+
+// Recall implements session.RecallRegistry: a message for the hold of a term is a hint that it is asked to hand over.
+func (r *electionRegistry) Recall(attempt string) {
+	r.terms.Lock()
+	defer r.terms.Unlock()
+	for _, terms := range r.terms.byKey {
+		for t := range terms {
+			if t.hold[layout.SessionSize:] == attempt {
+				r.questions.Put(t)
+			}
+		}
+	}
+}
+
+// RecallAll implements session.RecallRegistry: nothing is kept.
+func (*electionRegistry) RecallAll() {}
+
+// Resubscribed implements session.RecallRegistry. Handover repeats what was lost.
+func (*electionRegistry) Resubscribed() {}
+
+// askAll asks whether these terms are asked to hand over.
+func (r *electionRegistry) askAll(terms []*term) {
+	ctx, cancel := errs.WithTimeout(r.Context(), writePatience)
+	defer cancel()
+	calls := make([]wire.Call, len(terms))
+	for i, t := range terms {
+		calls[i] = wire.Call{Script: scripts.ElectionAsked, Keys: []string{t.election.base.Names.HeartbeatsKey()}, Args: []string{t.hold}}
+	}
+	for i, outcome := range r.session.Runner.RunMany(ctx, calls) {
+		if outcome.Err == nil && outcome.Reply.Code() == wire.Done {
+			terms[i].handOver()
+		}
+	}
+}
+
+// handOver ends the term because it was asked to hand over.
+func (t *term) handOver() {
+	t.mu.Lock()
+	if t.mu.cause == nil {
+		t.mu.cause = t.named(ErrHandover)
+	}
+	t.mu.Unlock()
+	_ = t.err() // which cancels
+}

@@ -1,0 +1,15 @@
+-- election/asked v1
+-- Whether the holder of a term is asked to hand over.
+--
+-- KEYS[1]  heartbeats  hash: see election/move v1
+-- ARGV[1]  id  of the hold, 41 characters
+-- returns  {asked}  1 if it is asked, else 0
+-- effects  none
+-- cost     O(1): TIME, HGET
+local heartbeats = KEYS[1]
+local id = ARGV[1]
+
+-- include queue/now
+
+local request = redis.call('HGET', heartbeats, 'move')
+return {request and string.sub(request, 1, STAMP_LENGTH) > now and string.sub(request, STAMP_LENGTH + 1) == id and 1 or 0}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package virtual_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/election"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// runsElection lets a session lead by Run, whose function needs a while to stop, and returns the causes with which its terms ended.
+func (f *fixture) runsElection(s *signalbox.Session, stops time.Duration) <-chan error {
+	causes := make(chan error, 10)
+	ctx, cancel := context.WithCancel(f.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = election.New(s, "a").Run(ctx, func(ctx context.Context, _ election.Term) error {
+			<-ctx.Done()
+			time.Sleep(stops)
+			causes <- context.Cause(ctx)
+			return nil
+		})
+	}()
+	f.ends = append(f.ends, func() {
+		cancel()
+		<-done
+	})
+	time.Sleep(time.Second)
+	return causes
+}
+
+// P1, P6: a leader that is asked hands over when its work has stopped, to the first candidate or to the one that is named; its term ends with
+// a cause of its own, and Run campaigns again.
+func TestLeaderHandsOverWhenItIsAsked(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(f *fixture) {
+		users := f.queueUsers(4, time.Millisecond)
+		a, b, c, operator := users[0].Session, users[1].Session, users[2].Session, users[3].Session
+		e := election.New(operator, "a")
+		_, err := e.Handover(f.Context(), "")
+		require.ErrorIs(f, err, signalbox.ErrNotHeld)
+		causes := f.runsElection(a, 300*time.Millisecond)
+		_, err = e.Handover(f.Context(), "")
+		require.ErrorIs(f, err, election.ErrNoCandidate)
+		f.runsElection(b, 300*time.Millisecond)
+		f.runsElection(c, 300*time.Millisecond)
+		for _, next := range []struct{ named, leads string }{{"", b.ID()}, {a.ID(), a.ID()}, {"", c.ID()}, {"", b.ID()}, {c.ID(), c.ID()}, {a.ID(), a.ID()}} {
+			before, err := e.Leader(f.Context())
+			require.NoError(f, err)
+			began := time.Now()
+			l, err := e.Handover(f.Context(), next.named)
+			require.NoError(f, err)
+			require.Equal(f, next.leads, l.Session)
+			require.Greater(f, l.Token, before.Token)
+			require.InDelta(f, 300*time.Millisecond, time.Since(began), float64(250*time.Millisecond))
+			time.Sleep(2 * time.Second) // the leader before campaigns again
+		}
+		require.ErrorIs(f, <-causes, election.ErrHandover)
+		_, err = e.Handover(f.Context(), operator.ID())
+		require.ErrorIs(f, err, election.ErrNoCandidate)
+		l, err := e.Leader(f.Context())
+		require.NoError(f, err)
+		require.Equal(f, a.ID(), l.Session)
+	})
+}
+
+// P6: a request whose messages are lost, or whose leader polls, is heard; it is bound to the term and forgotten soon; a forged message is a question.
+func TestHandoverDoesNotDependOnAMessage(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(f *fixture) {
+		users := f.queueUsers(3, time.Millisecond)
+		a, b := users[0], users[1]
+		e := election.New(users[2].Session, "a")
+		term := leads(f, election.New(a.Session, "a"))
+		candidate(f, election.New(b.Session, "a"))
+		time.Sleep(time.Second)
+		value, err := f.redis.Get("sb:{a}:lock")
+		require.NoError(f, err)
+		forge := func() {
+			f.redis.Publish("sb:session:"+a.ID(), "recall:"+value[20+22:20+41])
+			time.Sleep(100 * time.Millisecond)
+		}
+		forge() // the server learns the script
+		questions := f.counts(scripts.ElectionAsked)
+		forge()
+		require.EqualValues(f, 1, questions.Load())
+		require.NoError(f, term.Err())
+
+		a.losesMessages.Store(true)
+		ctx, cancel := context.WithTimeout(f.Context(), 1500*time.Millisecond)
+		defer cancel()
+		_, err = e.Handover(ctx, "")
+		require.ErrorIs(f, err, context.DeadlineExceeded)
+		require.NoError(f, term.Err(), "it has heard nothing")
+		a.losesMessages.Store(false)
+		time.Sleep(6 * time.Second)
+		forge()
+		require.NoError(f, term.Err(), "the request is forgotten")
+		ctx, cancel = context.WithTimeout(f.Context(), 5*time.Second)
+		defer cancel()
+		_, err = e.Handover(ctx, "")
+		require.ErrorIs(f, err, context.DeadlineExceeded, "the leader does not resign")
+		require.ErrorIs(f, term.Err(), election.ErrHandover)
+		require.ErrorIs(f, term.SetValue(f.Context(), "x"), election.ErrHandover)
+		require.NoError(f, term.Resign())
+	})
+	bubbleOfUsers(t, func(f *fixture) {
+		polling := f.user(signalbox.WithPolling()).Session
+		f.runsElection(polling, 0)
+		candidate(f, election.New(f.user().Session, "a"))
+		began := time.Now()
+		_, err := election.New(f.user().Session, "a").Handover(f.Context(), "")
+		require.NoError(f, err)
+		require.Less(f, time.Since(began), election.DefaultLease+time.Second)
+	})
+}
