@@ -104,12 +104,12 @@ func (g *grant) release(how release) error {
 	return nil
 }
 
-// stopLocked reports that the work of g must stop, whose context has ended. If its work has not begun, g is released at
+// stopLocked reports that the work of g must stop, whose context has ended. If its work has not begun, g is declined at
 // once.
 func (m *Member) stopLocked(g *grant, kind ChangeKind) {
 	switch g.state {
 	case pending:
-		m.endLocked(g, release{})
+		m.endLocked(g, release{declined: true}) // it had no owner
 	case working:
 		g.state = stopping
 		g.reportDrainingLocked()

@@ -209,6 +209,7 @@ func (ms *membership) nextTask(now timers.Instant) (next task, in time.Duration)
 			next, in = t, wait
 		}
 	}
+	ms.waitTogetherLocked()
 	for _, r := range ms.releases {
 		earlier(releaseTask, r.due)
 	}
@@ -381,21 +382,41 @@ func (ms *membership) sendReleases() error {
 	return nil
 }
 
-// dueLocked returns the releases that are due, in parts: one for each call. A release that was refused is a part of its own, unless polls
-// are refused, too. The others go together when one of them is due: a call each, and again while the server refuses all, would be many.
+// isAlone reports whether a release is sent by itself: the server has refused it with others. While polls are refused, too, none is.
+func (ms *membership) isAlone(r *released) bool {
+	refusesAll := !ms.poller.gone && ms.poller.tries[pollTask].fails > 0
+	return r.alone && !refusesAll
+}
+
+// waitTogetherLocked lets the releases that go together wait as long as those of them that have failed. One for which the last calls had no
+// room, or that is new, would otherwise be sent at once, and the first ones with it, without any pause.
+func (ms *membership) waitTogetherLocked() {
+	var last *released
+	for _, r := range ms.releases {
+		if !ms.isAlone(r) && r.fails > 0 && (last == nil || r.due.Mono() > last.due.Mono()) {
+			last = r
+		}
+	}
+	for _, r := range ms.releases {
+		if last != nil && !ms.isAlone(r) && r.due.Mono() < last.due.Mono() {
+			r.tries = last.tries
+		}
+	}
+}
+
+// dueLocked returns the releases that are due, in parts: one for each call. The others than those that are alone go together when one of
+// them is due: a call each, and again while the server refuses all, would be many.
 func (ms *membership) dueLocked(now timers.Instant) (parts [][]*released) {
 	var part []*released
-	refusesAll := !ms.poller.gone && ms.poller.tries[pollTask].fails > 0
-	isAlone := func(r *released) bool { return r.alone && !refusesAll }
 	isDue := func(r *released) bool { return r.due.Mono() <= now.Mono() }
-	together := slices.ContainsFunc(ms.releases, func(r *released) bool { return !isAlone(r) && isDue(r) })
+	together := slices.ContainsFunc(ms.releases, func(r *released) bool { return !ms.isAlone(r) && isDue(r) })
 	for _, r := range ms.releases {
 		switch {
 		case len(parts) == maxPipeline:
 			return parts
-		case isAlone(r) && !isDue(r), !isAlone(r) && !together:
+		case ms.isAlone(r) && !isDue(r), !ms.isAlone(r) && !together:
 			continue
-		case isAlone(r):
+		case ms.isAlone(r):
 			parts = append(parts, []*released{r})
 			continue
 		}

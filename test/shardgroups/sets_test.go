@@ -234,6 +234,31 @@ func TestALaterSetIsLater(t *testing.T) {
 	require.Greater(t, m.known[:16], known[:16])
 }
 
+// No two memberships have one number, whoever makes a lost group anew, and however often: by a number alone a member polls.
+func TestNoTwoMembershipsHaveOneNumber(t *testing.T) {
+	t.Parallel()
+	for _, step := range []int64{0, -second, -7200 * second} {
+		w := newWorld(newGroup(t), 4)
+		first := w.add(defaults(4))
+		w.runs(5*second, second)
+		again := defaults(4)
+		again.old, again.known = first.number+w.tokens["0"], first.known
+		w.clock += step
+		given := map[string]bool{first.number: true}
+		for range 20 {
+			w.drop()
+			for range 3 { // members that have seen the same: those of one poll, or one that comes back
+				reply := w.join(again)
+				number := textOf(reply[1])
+				require.NotContains(t, given, number, "the clock was set by %d s", step/second)
+				given[number] = true
+				again.old = number + again.old[len(number):]
+			}
+			w.passes(millisecond)
+		}
+	}
+}
+
 func TestNamesComeAndGoAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(newGroup(t), 0)

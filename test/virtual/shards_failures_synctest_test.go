@@ -440,16 +440,18 @@ func TestSlotThatMovesEndsNoShard(t *testing.T) {
 // Releases that the server refuses whatever they release go together: those of many shards cost as much as that of one.
 func TestReleasesGoTogetherWhileASlotMoves(t *testing.T) {
 	t.Parallel()
-	for _, words := range []string{slotMoves, "ERR upstream failure"} {
-		bubbleOfUsers(t, func(w *fixture) { releasesTogether(w, words) })
+	for _, words := range []string{slotMoves, "ERR upstream failure", "LOADING Redis is loading the dataset in memory"} {
+		for n, most := range map[int]int64{40: 50, 400: 80} { // those of 400 have no room in eight calls
+			bubbleOfUsers(t, func(w *fixture) { releasesTogether(w, words, n, most) })
+		}
 	}
 }
 
-func releasesTogether(w *fixture, words string) {
-	const n = 40
+func releasesTogether(w *fixture, words string, n int, most int64) {
 	var isMoving atomic.Bool
+	var refused atomic.Int64
 	w.refusesScripts(func(_ string, args []string) string {
-		if !isMoving.Load() || args[1] == "1" {
+		if !isMoving.Load() || args[1] == "1" || refused.Add(1) > 10_000 { // the clock would stand still
 			return ""
 		}
 		return words
@@ -460,7 +462,7 @@ func releasesTogether(w *fixture, words string) {
 	go func() {
 		returned <- group.Run(ctx, func(ctx context.Context, s shards.Shard) error {
 			<-ctx.Done()
-			time.Sleep(time.Duration(s.Index()) * 100 * time.Millisecond) // each ends at a time of its own
+			time.Sleep(time.Duration(s.Index()) * 4 * time.Second / time.Duration(n)) // each ends at a time of its own
 			return nil
 		})
 	}()
@@ -470,7 +472,8 @@ func releasesTogether(w *fixture, words string) {
 	time.Sleep(5 * time.Second)
 	before := link.scripts.Load()
 	time.Sleep(5 * time.Second)
-	require.Less(w, link.scripts.Load()-before, int64(50))
+	require.Less(w, link.scripts.Load()-before, most)
+	require.Less(w, refused.Load(), int64(10_000))
 	isMoving.Store(false)
 	require.ErrorIs(w, <-returned, context.Canceled)
 }

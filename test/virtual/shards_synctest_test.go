@@ -308,6 +308,44 @@ func TestUnownedShardIsReportedAllTheTime(t *testing.T) {
 	})
 }
 
+// A member that no reader has made an owner gives shards back as if it had not had them: that nobody works on them is reported also if such
+// members come and go.
+func TestShardsThatAreNotTakenUpHaveNoOwner(t *testing.T) {
+	t.Parallel()
+	for name, gives := range map[string]func(w *fixture, u queueUser, m *shards.Member) error{
+		"Leave": func(w *fixture, _ queueUser, m *shards.Member) error { return m.Leave(w.Context()) },
+		"Close": func(w *fixture, u queueUser, _ *shards.Member) error { return u.Close(w.Context()) },
+		"Pause": func(w *fixture, _ queueUser, m *shards.Member) error { return m.SetWeight(w.Context(), 0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubbleOfUsers(t, func(w *fixture) {
+				joins := func() (queueUser, *shards.Member) {
+					u := w.user()
+					m, err := shards.New(u.Session, "a", shards.Count(4)).Join(w.Context())
+					require.NoError(w, err)
+					return u, m
+				}
+				_, paused := joins()
+				require.NoError(w, paused.SetWeight(w.Context(), 0))
+				g, had := shards.New(w.user().Session, "a", shards.Count(4)), 0
+				time.Sleep(5 * time.Second)
+				for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(time.Second) {
+					u, m := joins()
+					time.Sleep(3 * time.Second)
+					had += m.Owned()
+					require.NoError(w, gives(w, u, m))
+					time.Sleep(1200 * time.Millisecond) // it hears at its next poll that they are wanted
+					if time.Since(began) > shards.DefaultLease+3*time.Second {
+						require.ErrorIs(w, g.Health(w.Context()), signalbox.ErrNotHeld)
+					}
+				}
+				require.Positive(w, had)
+			})
+		})
+	}
+}
+
 // skewed returns by how many nanoseconds the server's clock is ahead from here on: 0 until a test stores another number.
 func (f *fixture) skewed() *atomic.Int64 {
 	ahead := new(atomic.Int64)
