@@ -30,9 +30,6 @@ const (
 	hastePause = time.Second
 )
 
-// heal codes of redlock/heal beside those of other scripts.
-const codeRemoved wire.Code = -9 // the server had the hold in these data, and it was removed
-
 // healing is what a ballot knows of servers that said that its hold is gone. ballot.mu guards it.
 type healing struct {
 	members []memberHealing // by server
@@ -43,7 +40,7 @@ type healing struct {
 // memberHealing is what is known of one server since healing began.
 type memberHealing struct {
 	confirmed  clock.Instant // when the last round was sent in which the server had the hold; zero if none
-	written    wire.Stamp    // not before the server wrote the hold the last time, by its clock; 0 if it never did
+	written    wire.Stamp    // the latest time at which a request without a reply may have written the hold; see writtenLocked
 	reported   wire.Stamp    // the epoch that the server returned while it had no hold; 0 if none
 	reportedIn uint64        // the newest round that had begun when reported arrived
 	healed     clock.Instant // when the last heal was sent; zero if none
@@ -57,14 +54,18 @@ type memberHealing struct {
 func (b *ballot) healingLocked() *healing {
 	if b.mu.healing == nil {
 		b.mu.healing = &healing{members: make([]memberHealing, len(b.mu.servers))}
-		for i := range b.mu.servers {
-			if v := &b.mu.servers[i].vote; v.result == granted {
-				b.mu.healing.members[i].written = v.written
-			}
-		}
 		b.watched.Store(true)
 	}
 	return b.mu.healing
+}
+
+// writtenLocked returns a time that is not before the server wrote the hold the last time, by its clock; 0 if it never did.
+func (b *ballot) writtenLocked(i int) wire.Stamp {
+	written := b.mu.healing.members[i].written
+	if v := &b.mu.servers[i].vote; v.result == granted {
+		written = max(written, v.written)
+	}
+	return written
 }
 
 // observe records what a server replied to a renewal that was sent at sent. It reports whether the hold there counts for a
@@ -127,7 +128,8 @@ func (h *quorumHold) beginHeal(m *session.Session, number uint64, life time.Dura
 		return nil, false
 	}
 	reported, fenced := "", ""
-	if l.isGreatest && at.written != 0 && at.reported != 0 && at.reportedIn < number {
+	written := b.writtenLocked(i)
+	if l.isGreatest && written != 0 && at.reported != 0 && at.reportedIn < number {
 		reported = at.reported.Text()
 	}
 	if l.base.Quorum.Fenced {
@@ -138,7 +140,7 @@ func (h *quorumHold) beginHeal(m *session.Session, number uint64, life time.Dura
 	}
 	// The hold is counted in at the session until its ballot is closed, which it is not.
 	m.BeginDetached()
-	return []string{b.holderValues[i], b.mu.floor, wire.Milliseconds(life), l.greatestUS, at.written.Text(), reported, fenced}, true
+	return []string{b.holderValues[i], b.mu.floor, wire.Milliseconds(life), l.greatestUS, written.Text(), reported, fenced}, true
 }
 
 // healResult is what a hold does after a heal.
@@ -168,18 +170,21 @@ func (h *quorumHold) endHeal(m *session.Session, asked bool, code wire.Code, now
 			at.isUnknown = true // the goroutine that closed it releases the hold, or has done so
 			return nothing
 		}
+		if server.result == uncertain { // its acquire may still be executed
+			at.isUnknown, at.notAfter = true, max(at.notAfter, server.footprint.NotAfter)
+		}
 		server.vote = vote{result: granted, stamp: server.stamp, written: now, footprint: session.Footprint{Left: session.HoldLeft}}
 		server.isFenced = h.lock.base.Quorum.Fenced
-		at.written, at.reported = max(at.written, now), 0
+		at.reported = 0
 	case codeUnknown, wire.Refused: // a hold whose fence was refused is written
 		at.isUnknown = at.isUnknown || !asked
 	case wire.TooYoung:
 		isNew := at.reported != since
 		at.reported, at.reportedIn = since, h.lock.group.rounds.Load()
-		if isNew && h.lock.isGreatest && at.written != 0 {
+		if isNew && h.lock.isGreatest && b.writtenLocked(i) != 0 {
 			return hasten
 		}
-	case codeRemoved:
+	case wire.Removed:
 		all.removed, at.removed = true, true
 		return recheck
 	case wire.NotDone:
