@@ -31,7 +31,8 @@
 --          {-1, now}  later than not_after
 --          {-2, '?'}  the epoch is not ours
 -- effects  writes KEYS; publishes nothing
--- cost     O(holds): TIME, MGET, INFO twice, PTTL, SET; SET each, twice more with a fence
+-- cost     O(holds): TIME, MGET, INFO twice, PTTL; SET for a new epoch; SET each, twice more with a
+--          fence
 local epoch, not_after = KEYS[1], ARGV[1]
 assert(#KEYS % 2 == 1 and #ARGV == 7 * (#KEYS - 1) / 2 + 1, 'bad argument')
 for n = 1, (#KEYS - 1) / 2 do
@@ -58,6 +59,7 @@ if not recorded then
   redis.call('GET', epoch) -- of another type, it is an error
 end
 local since = recorded and string.sub(recorded, STAMP_START, STAMP_END)
+local ago_us = 0 -- so that it is not written that the life was compared
 
 -- Always: what is written within the quarantine rests on the comparison.
 -- include redlock/epoch

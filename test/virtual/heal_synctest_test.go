@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2/server"
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
@@ -30,6 +31,8 @@ type healServers struct {
 	hides  atomic.Bool
 	heals  []atomic.Int64 // the calls of redlock/heal, by server
 	others []atomic.Int64 // the calls of other scripts
+
+	delay atomic.Pointer[delay] // what becomes of heals within the quarantine
 }
 
 // healBubble runs a test in virtual time, with so many servers that grant at once, and of which each knows its life.
@@ -45,8 +48,11 @@ func healBubble(t *testing.T, n int, test func(h *healServers)) {
 				case strings.HasPrefix(command, "EVAL"):
 					f.redis.SetTime(time.Now().Add(r.ahead[i]))
 					if args[0] == scripts.RedlockHeal.SHA1 {
-						println("HOOK", command, len(args), args[1])
 						h.heals[i].Add(1)
+						if delay := h.delay.Load(); delay != nil && args[11] != "" { // the epoch of the first hold
+							go delay.execute(args)
+							return true
+						}
 					} else {
 						h.others[i].Add(1)
 					}
@@ -87,6 +93,31 @@ func (h *healServers) restart(i int, down time.Duration) {
 	for _, w := range h.wires[i] {
 		w.heal()
 	}
+}
+
+// delay is how heals within the quarantine are delayed, on a way of their own. They have no reply.
+type delay struct {
+	*healServers
+
+	by     time.Duration
+	client rueidis.Client
+	sent   chan struct{} // receives when one is sent
+}
+
+// delayHeals delays heals of a server.
+func (h *healServers) delayHeals(i int, by time.Duration) *delay {
+	client, _ := h.servers[i].client(h.T)
+	h.ends = append(h.ends, client.Close)
+	d := &delay{h, by, client, make(chan struct{}, 100)}
+	h.delay.Store(d)
+	return d
+}
+
+func (d *delay) execute(args []string) {
+	d.sent <- struct{}{}
+	time.Sleep(d.by)
+	d.delay.Store(nil) // it is one of them
+	_ = d.client.Do(d.Context(), d.client.B().Arbitrary("EVALSHA").Args(args...).Build()).Error()
 }
 
 // lose lets a server restart without data, so fast that its clients keep their connections.
@@ -274,15 +305,12 @@ func TestRedlockHeals_AfterARivalsVote(t *testing.T) {
 func TestRedlockHeals_LateHealWritesNothing(t *testing.T) {
 	t.Parallel()
 	healBubble(t, 3, func(h *healServers) {
-		lease, _, wires := h.held()
+		lease, _, _ := h.held()
+		d := h.delayHeals(1, 3100*time.Millisecond)
 		h.lose(1)
-		for h.heals[1].Load() == 0 {
-			time.Sleep(10 * time.Millisecond)
-		}
-		wires[1].latency.Store(int64(4 * time.Second)) // of the one that would write, too
-		time.Sleep(40 * time.Second)
+		<-d.sent
+		time.Sleep(4 * time.Second)
 		require.False(h, h.has(1, "a"))
-		wires[1].latency.Store(0)
 		time.Sleep(15 * time.Second)
 		require.NoError(h, lease.Err())
 		require.True(h, h.has(1, "a"))
@@ -344,27 +372,23 @@ func TestRedlockHeals_LateGrantKeepsTheFence(t *testing.T) {
 // that at this server.
 func TestRedlockHeals_UnknownHealIsTakenBack(t *testing.T) {
 	t.Parallel()
-	for name, spoil := range map[string]func(w *wire){
-		"ReplyLost":   func(w *wire) { w.swallowsReplies.Store(true) },
-		"RequestLate": func(w *wire) { w.latency.Store(int64(2 * time.Second)) },
-	} {
+	for name, late := range map[string]time.Duration{"ReplyLost": 0, "RequestLate": 2 * time.Second} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			healBubble(t, 3, func(h *healServers) {
-				sessions, wires := h.process()
+				sessions, _ := h.process()
 				mu := redlock.New(sessions, "a", signalbox.WithRenewedLease(2*time.Minute))
 				lease := h.mustLock(mu)
 				time.Sleep(4 * time.Second)
+				d := h.delayHeals(1, late)
 				h.lose(1)
-				for h.heals[1].Load() == 0 {
-					time.Sleep(time.Millisecond)
-				}
-				spoil(wires[1])
-				time.Sleep(1100 * time.Millisecond) // the one that writes is sent
+				<-d.sent
+				time.Sleep(time.Millisecond)
 				require.NoError(h, lease.Unlock())
-				time.Sleep(3 * time.Second)
-				wires[1].latency.Store(0)
-				wires[1].heal()
+				if late > 0 {
+					time.Sleep(late + 100*time.Millisecond)
+					require.True(h, h.has(1, "a"), "it came after the release")
+				}
 				time.Sleep(10 * time.Second)
 				require.False(h, h.has(1, "a"), "it lasts for two minutes")
 				h.requireNothing(sessions...)
@@ -393,16 +417,13 @@ func TestRedlockHeals_NotAfterForceUnlock(t *testing.T) {
 	t.Run("HealInFlight", func(t *testing.T) {
 		t.Parallel()
 		healBubble(t, 3, func(h *healServers) {
-			lease, _, wires := h.held()
+			lease, _, _ := h.held()
+			d := h.delayHeals(1, time.Second)
 			h.lose(1)
-			for h.heals[1].Load() == 0 {
-				time.Sleep(time.Millisecond)
-			}
-			wires[1].latency.Store(int64(600 * time.Millisecond)) // the heal is on its way
-			time.Sleep(time.Second)
+			<-d.sent
 			h.remove(0) // as ForceUnlock does, which found the second free, never reached the third, and whose message is lost
-			time.Sleep(time.Second)
-			wires[1].latency.Store(0)
+			time.Sleep(2 * time.Second)
+			require.Equal(h, 2, h.holds(), "the heal came")
 			<-lease.Done()
 			require.ErrorIs(h, lease.Err(), signalbox.ErrLost)
 			time.Sleep(time.Minute)
@@ -449,7 +470,7 @@ func TestRedlockHeals_CostNothingOtherwise(t *testing.T) {
 		time.Sleep(time.Second)
 		require.Zero(h, h.healCount())
 		for i := range h.others {
-			require.LessOrEqual(h, h.others[i].Load(), int64(11)) // handshake, acquire, about seven renewals, release
+			require.LessOrEqual(h, h.others[i].Load(), int64(16)) // handshake, acquire, about seven renewals, release, and their first texts
 		}
 	})
 }

@@ -2,7 +2,7 @@
 -- Compares the life of the server with the one that its epoch has, and begins the epoch if it is
 -- missing, has another life, or is of the future.
 --
--- uses     epoch, recorded, now, since
+-- uses     epoch, recorded, now, since, ago_us
 -- defines  life
 -- By pcall: if the right to INFO is missing, or the reply has no life, an epoch that survived a
 -- restart counts.
@@ -19,7 +19,7 @@ if not recorded or since > now or life ~= '' and string.sub(recorded, EPOCH_CHEC
   redis.call('SET', epoch, 'sb1e' .. now .. now .. life, 'PX', EPOCH_TTL_MS)
 elseif redis.call('PTTL', epoch) < EPOCH_TTL_MS / 2 then
   redis.call('SET', epoch, 'sb1e' .. since .. now .. string.sub(recorded, EPOCH_CHECKED_END + 1), 'PX', EPOCH_TTL_MS)
-else
+elseif ago_us < 0 or ago_us >= EPOCH_CHECK_US then
   -- That it was compared is this process's alone: no replica has it, and no file that is
   -- replayed.
   redis.set_repl(redis.REPL_NONE)
