@@ -51,6 +51,7 @@ func healBubble(t *testing.T, n int, test func(h *healServers)) {
 						h.heals[i].Add(1)
 						if delay := h.delay.Load(); delay != nil && args[11] != "" { // the epoch of the first hold
 							go delay.execute(args)
+							c.Close()
 							return true
 						}
 					} else {
@@ -95,7 +96,7 @@ func (h *healServers) restart(i int, down time.Duration) {
 	}
 }
 
-// delay is how heals within the quarantine are delayed, on a way of their own. They have no reply.
+// delay is how heals within the quarantine are delayed, on a way of their own. Their connection ends instead of a reply.
 type delay struct {
 	*healServers
 
