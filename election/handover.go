@@ -11,7 +11,7 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/errs"
-	"github.com/signalbox-go/signalbox/internal/layout"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -60,7 +60,7 @@ func (e *Election) handover(ctx context.Context, session string) (Leader, error)
 	for {
 		if time.Since(asked) >= askEvery {
 			asked = time.Now()
-			if err := e.askLeader(ctx, held[:min(len(held), layout.HoldSize)], session); err != nil {
+			if err := e.askLeader(ctx, held[:min(len(held), proto.HoldSize)], session); err != nil {
 				return Leader{}, err
 			}
 		}
@@ -101,7 +101,7 @@ func (r *electionRegistry) Recall(attempt string) {
 	defer r.terms.Unlock()
 	for _, terms := range r.terms.byKey {
 		for t := range terms {
-			if t.hold[layout.SessionSize:] == attempt {
+			if t.hold[proto.SessionSize:] == attempt {
 				r.questions.Put(t)
 			}
 		}

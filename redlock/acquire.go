@@ -104,6 +104,9 @@ func (l *Lock) makeHold(q *waitroom.Room, b *ballot, token wire.Stamp) (hold.Lea
 	h.Term.Init(&h.Hold, terms, set.First(), b.sent)
 	// Before the start: a term that is over already ends at once, and OnLost counts it out.
 	q.HoldBegan(request())
+	if l.base.Quorum.Fenced {
+		b.watched.Store(true) // a server that granted late does not keep the token yet
+	}
 	needsRecheck := l.group.holds.add(h, b.rechecks)
 	h.Term.Start(b.sent)
 	if needsRecheck {

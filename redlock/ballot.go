@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
@@ -41,7 +42,8 @@ const (
 // vote is the reply of one server to an attempt.
 type vote struct {
 	result    voteResult
-	stamp     wire.Stamp    // the server's time of the grant, if granted
+	stamp     wire.Stamp    // the stamp of the hold, if granted
+	written   wire.Stamp    // the server's time of the reply, if granted
 	left      time.Duration // the time until the key ends, if held
 	rival     string        // the attempt that has the lock, if held
 	err       error
@@ -64,6 +66,7 @@ type serverState struct {
 
 	voted    chan struct{} // closed when the server has voted; nil if the lock is not Fenced
 	fenceErr error         // why the server did not keep the token
+	isFenced bool          // the server keeps the token
 	phase    callPhase
 	lateVote vote          // the vote that came while the release was under way; the release handles it
 	whenGone chan struct{} // closed when phase becomes ended; nil if no ballot waits for that
@@ -89,13 +92,16 @@ type ballot struct {
 	// rechecks is how often the holds of the group had been rechecked before sent.
 	rechecks uint64
 	decided  chan struct{} // closed when a quorum granted, or no quorum can any more
+	// watched says that the replies to renewals are recorded by server; see observe. It is never unset.
+	watched atomic.Bool
 
 	mu struct {
 		sync.Mutex
 		servers []serverState // by server
 		tally   tally
 		closed  bool
-		floor   string // a stamp, not before the token that the hold's leases have; zeros if they have no token
+		floor   string   // a stamp, not before the token that the hold's leases have; zeros if they have no token
+		healing *healing // nil until a server says that the hold is gone
 	}
 }
 
@@ -196,6 +202,7 @@ func (b *ballot) tryOnce(ctx context.Context, i int, m *session.Session) vote {
 	if v.footprint = (session.Footprint{Left: session.HoldLeft}); v.result == uncertain {
 		v.footprint = lost // the reply cannot be read
 	}
+	v.written = now
 	if now != 0 {
 		m.Clock.Observe(0, now, timers.Now())
 	}
@@ -231,6 +238,9 @@ func parseReply(reply wire.Reply) (v vote, now wire.Stamp) {
 func (b *ballot) record(i int, v vote) {
 	b.mu.Lock()
 	at, over := &b.mu.servers[i], b.mu.closed
+	if v.result == uncertain {
+		b.watched.Store(true) // a renewal may show what came of the acquire
+	}
 	switch {
 	case !over:
 		at.vote = v
@@ -317,8 +327,10 @@ func (b *ballot) fence(ctx context.Context, last wire.Stamp) (wire.Stamp, error)
 		})
 		b.mu.Lock()
 		b.mu.servers[i].fenceErr = err
+		b.mu.servers[i].isFenced = err == nil && reply.Code() != wire.NotDone
+		isKept := b.mu.servers[i].isFenced
 		b.mu.Unlock()
-		kept <- err == nil && reply.Code() != wire.NotDone
+		kept <- isKept
 	})
 	count := tally{n: len(l.members)}
 	for count.verdict() == open {

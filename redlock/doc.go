@@ -24,6 +24,10 @@
 //  2. The holder knows: a lease ends in its process before its hold can expire on a majority: the
 //     servers that granted it or, after a renewal, those that confirmed the last one. A message
 //     reports a ForceUnlock at once; the next renewal reports a hold that a majority has lost.
+//     Renewals give a lease that a majority still has back to servers that lost their data. So a
+//     lease survives if servers restart one after the other, a third of the lease and 2 s apart
+//     (a greatest lease and two thirds, if that is longer or if INFO is denied). Fixed leases are not
+//     given back, and neither is a lease of which ForceUnlock ended the hold on a server.
 //  3. Fencing: with Fenced, a lease has a greater token than every earlier one, if the servers'
 //     clocks differ by less than a day. Without Fenced, its token is greater only than those of
 //     earlier leases whose Unlock returned nil, and only if the clocks differ by less than a minute
@@ -62,6 +66,8 @@
 //	Lock, TryLock   1 round trip to all servers at once; 2 with Fenced
 //	Unlock          1
 //	waiting         1 poll a second at each server
+//	renewing        1 script at each server every third of a lease; at a server without the hold
+//	                1 more for up to 256 holds
 //
 // The first Lock over new servers takes one lease.
 //

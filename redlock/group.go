@@ -8,11 +8,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/waitroom"
+	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 // kind is the name by which sessions know these locks.
@@ -30,10 +32,13 @@ type sessionGroup struct {
 	keeper  *hold.Keeper
 	ctx     context.Context //nolint:containedctx // for renewals under way; ends at close
 	cancel  context.CancelFunc
-	late    sync.WaitGroup // renewals that continue after a quorum replied; added to by the keeper's batches alone
+	late    sync.WaitGroup // renewals that continue after a quorum replied, and heals; added to by the keeper's batches alone
 	closing chan struct{}  // closed when a session closes: all waits end
 	refused sync.Once
 	closed  sync.Once
+
+	rounds   atomic.Uint64 // the number of rounds of renewals that began
+	healPace healPace
 }
 
 // groupRegistry is what one session keeps for these locks: the groups that it is a member of.
@@ -171,6 +176,19 @@ func (h *holdTable) add(hold *quorumHold, since uint64) (needsRecheck bool) {
 	}
 	h.mu.byKey[hold.Key()] = hold
 	return h.mu.rechecks != since
+}
+
+// find returns the holds of a batch of renewals by key: nil for one that is being released.
+func (h *holdTable) find(batch wire.KeyedCall) []*quorumHold {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	holds := make([]*quorumHold, len(batch.Keys))
+	for k, key := range batch.Keys {
+		if hold := h.mu.byKey[key]; hold != nil && hold.ballot.attempt == batch.PerKey[2*k] {
+			holds[k] = hold
+		}
+	}
+	return holds
 }
 
 // remove takes hold out of the table.

@@ -39,7 +39,7 @@ func (l *Lock) IsLocked(ctx context.Context) (bool, error) {
 // ForceUnlock ends the hold of the lock on every server. It is for people, and for holders that hang. It
 // returns nil if the hold is gone from a majority, and ErrNotHeld if there was none on a majority. The
 // other servers are asked as well, in the background. The holder is notified by message; if that is
-// lost, it finds out at its next renewal.
+// lost, it finds out at its next renewal, and gives no server the hold back.
 //
 // After an error it may be done or not. It is safe to repeat, but then ends the hold that exists by
 // that time. Two round trips to all servers at once.

@@ -28,6 +28,7 @@ type Lock struct {
 	keys       []string           // the keys of an acquire
 	lifeMS     string             // the life that an acquire gives
 	greatestUS string             // the longest lease that anybody has for the name
+	isGreatest bool               // no lease for the name is longer than this lock's
 
 	last atomic.Pointer[ballot] // the newest ballot of this Lock
 }
@@ -62,6 +63,7 @@ func New(sessions []*signalbox.Session, name string, options ...signalbox.LockOp
 	l.keys = []string{l.base.Names.Holder, proto.Epoch(l.base.Session.Settings.Prefix), l.base.Names.Fence()}
 	l.lifeMS = wire.Milliseconds(l.base.Terms.First())
 	l.greatestUS = strconv.FormatInt(longest.Microseconds(), 10)
+	l.isGreatest = longest == l.base.Terms.Lease
 	return l
 }
 

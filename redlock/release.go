@@ -87,8 +87,8 @@ func (h *quorumHold) release(left time.Duration) error {
 // releaseAt releases the hold on one server. A server that was silent until now is asked as well, behind the acquire; see
 // ballot.recordRelease.
 func (h *quorumHold) releaseAt(i int, m *session.Session, left time.Duration) releaseResult {
-	v := h.ballot.vote(i) // as it stood when the voting ended
-	if v.result == held || v.result == refused {
+	v, healUntil := h.ballot.vote(i), h.ballot.healUnderWay(i) // as they stood when the voting ended
+	if healUntil == 0 && (v.result == held || v.result == refused) {
 		h.ballot.undoVote(i, v)
 		return releaseResult{}
 	}
@@ -100,6 +100,8 @@ func (h *quorumHold) releaseAt(i int, m *session.Session, left time.Duration) re
 	ctx.End()
 	wasHeld := err == nil && reply.Code() == wire.Done
 	switch {
+	case healUntil != 0:
+		h.ballot.undoHeal(i, v, healUntil)
 	case v.result == silent:
 		h.ballot.recordRelease(i, wasHeld)
 	case err != nil || !wasHeld && v.result == uncertain:

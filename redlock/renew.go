@@ -5,9 +5,12 @@ package redlock
 import (
 	"context"
 	"slices"
+	"strconv"
+	"sync"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -25,29 +28,21 @@ const (
 
 // RunByKey implements hold.BatchRunner. It returns when every hold is decided, or all servers have replied, or
 // ctx ends. Servers that have not replied by then continue until ctx would have ended: their holds
-// have to be renewed, too.
+// have to be renewed, too, and healed if they are gone.
 func (r quorumRunner) RunByKey(ctx context.Context, batch wire.KeyedCall) []wire.KeyedReply {
-	tallies := newBatchTally(len(r.members), len(batch.Keys))
-	replies := make(chan []wire.KeyedReply, len(r.members)) // the replies of one server each
+	round := r.newRound(batch)
 	for _, m := range r.members {
 		r.late.Go(func() {
 			patience, cancel := r.patience(ctx)
 			defer cancel()
-			replies <- m.Runner.RunByKey(patience, forMember(m, batch))
+			round.run(patience, m)
 		})
 	}
-	for range r.members {
-		select {
-		case reply := <-replies:
-			tallies.add(reply)
-			if tallies.undecided == 0 {
-				return tallies.replies()
-			}
-		case <-ctx.Done():
-			return tallies.replies()
-		}
+	select {
+	case <-round.decided:
+	case <-ctx.Done():
 	}
-	return tallies.replies()
+	return round.replies()
 }
 
 // patience returns a context that ends at the deadline of ctx, or when the group closes.
@@ -68,34 +63,99 @@ func forMember(m *session.Session, batch wire.KeyedCall) wire.KeyedCall {
 	return batch
 }
 
-// batchTally counts what the servers say of each hold.
-type batchTally struct {
-	tallies   []tally // a tally for each key
-	undecided int
-}
+// round is one batch of renewals, which goes to all servers of a group at once.
+type round struct {
+	group   *sessionGroup
+	number  uint64         // later rounds of the group have greater ones
+	sent    timers.Instant // an instant before anything was sent
+	batch   wire.KeyedCall
+	holds   []*quorumHold // by key; nil if a hold is being released
+	decided chan struct{} // closed when every hold is decided, or all servers have replied
 
-func newBatchTally(members, keys int) *batchTally {
-	t := &batchTally{tallies: make([]tally, keys), undecided: keys}
-	for i := range t.tallies {
-		t.tallies[i].n = members
+	mu struct {
+		sync.Mutex
+		tallies   []tally // by key
+		undecided int     // the number of holds without a verdict
+		awaited   int     // the number of servers without a reply
+		isDecided bool    // decided is closed
 	}
-	return t
 }
 
-// add counts the reply of one server. An error is no reply, and neither is a refusal.
-func (t *batchTally) add(replies []wire.KeyedReply) {
-	for i, s := range replies {
-		if s.Err == nil && s.Value >= 0 && t.tallies[i].add(s.Value == alive) {
-			t.undecided--
+func (r quorumRunner) newRound(batch wire.KeyedCall) *round {
+	d := &round{
+		group: r.sessionGroup, number: r.rounds.Add(1), sent: timers.Now(), batch: batch, holds: r.holds.find(batch), decided: make(chan struct{}),
+	}
+	d.mu.tallies, d.mu.undecided, d.mu.awaited = make([]tally, len(batch.Keys)), len(batch.Keys), len(r.members)
+	for i := range d.mu.tallies {
+		d.mu.tallies[i].n = len(r.members)
+	}
+	return d
+}
+
+// run asks one server, and heals there what a quorum of the others has confirmed.
+func (d *round) run(ctx context.Context, m *session.Session) {
+	missing := d.add(m, m.Runner.RunByKey(ctx, forMember(m, d.batch)))
+	if len(missing) == 0 {
+		return
+	}
+	select {
+	case <-d.decided:
+	case <-ctx.Done(): // some may be decided
+	}
+	d.heal(m, missing)
+}
+
+// add counts the reply of one server: an error is no reply, and neither is a refusal. It returns the keys of which the
+// server lacks something.
+func (d *round) add(m *session.Session, replies []wire.KeyedReply) (missing []int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for k, s := range replies {
+		if s.Err != nil || s.Value < 0 {
+			continue
+		}
+		counts := s.Value == alive
+		if h := d.holds[k]; h != nil && (!counts || h.ballot.watched.Load()) {
+			var lacks bool
+			if counts, lacks = h.observe(m, d.sent, counts); lacks {
+				missing = append(missing, k)
+			}
+		}
+		if d.mu.tallies[k].add(counts) {
+			d.mu.undecided--
 		}
 	}
+	d.mu.awaited--
+	if !d.mu.isDecided && (d.mu.undecided == 0 || d.mu.awaited == 0) {
+		d.mu.isDecided = true
+		close(d.decided)
+	}
+	return missing
+}
+
+// isCarried reports whether a quorum has confirmed the hold of a key.
+func (d *round) isCarried(k int) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.mu.tallies[k].verdict() == carried
+}
+
+// life returns the life that the round asked for a key: 0 if it asked only whether the hold is there.
+func (d *round) life(k int) time.Duration {
+	ms, err := strconv.ParseInt(d.batch.PerKey[2*k+1], 10, 64)
+	if err != nil {
+		return 0 // never: this package's keeper wrote it
+	}
+	return time.Duration(ms) * time.Millisecond
 }
 
 // replies returns the verdicts as the replies of one server.
-func (t *batchTally) replies() []wire.KeyedReply {
-	all := make([]wire.KeyedReply, len(t.tallies))
-	for i, count := range t.tallies {
-		switch count.verdict() {
+func (d *round) replies() []wire.KeyedReply {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := make([]wire.KeyedReply, len(d.mu.tallies))
+	for i := range d.mu.tallies {
+		switch d.mu.tallies[i].verdict() {
 		case carried:
 			all[i].Value = alive
 		case failed:

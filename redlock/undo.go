@@ -78,8 +78,8 @@ func (b *ballot) isReleasing(i int) bool {
 }
 
 // recordRelease records the result of the release at a server that was silent when it was sent. If the release
-// ended the hold, nothing is left to do: an acquire is executed once. Otherwise the later of the release and
-// the reply to the acquire releases what the server granted.
+// ended the hold, nothing is left to do: an acquire is executed once, and such a server is not healed. Otherwise the
+// later of the release and the reply to the acquire releases what the server granted.
 func (b *ballot) recordRelease(i int, wasHeld bool) { //nolint:revive // what was found, not a switch
 	b.mu.Lock()
 	at := &b.mu.servers[i]
@@ -116,6 +116,10 @@ func (b *ballot) abandon() {
 
 // undoVote releases what one server has of the attempt, or may have, in the background.
 func (b *ballot) undoVote(i int, v vote) {
+	if notAfter := b.healUnderWay(i); notAfter != 0 {
+		b.undoHeal(i, v, notAfter)
+		return
+	}
 	if v.result == granted || v.result == uncertain {
 		b.undo(i, v.footprint)
 		return
@@ -145,7 +149,26 @@ func (b *ballot) undo(i int, footprint session.Footprint) {
 	u.OnReply = func(reply wire.Reply) time.Duration {
 		b.setGone(i) // a later execution makes another hold than the next ballot's, and is released
 		if reply.Code() == wire.Done {
-			return 0 // it was sent once: gone is gone
+			return 0 // the acquire was sent once, and no heal: gone is gone
+		}
+		return u.AfterCopies(reply.Stamp(1))
+	}
+	b.lock.members[i].Undoer.Start(u)
+}
+
+// undoHeal releases the hold on one server to which a heal may be on its way. It is repeated until the not-after of the
+// heal is over, also if it found the hold: that may have been written before the heal arrives.
+func (b *ballot) undoHeal(i int, v vote, notAfter wire.Stamp) {
+	life := b.lock.base.Terms.Lease
+	footprint := session.Footprint{Unknown: true, NotAfter: notAfter}
+	if v.result == uncertain {
+		footprint.NotAfter = max(notAfter, v.footprint.NotAfter)
+	}
+	u := footprint.Undo(b.releaseCall(i), session.MaxPatience+life, life)
+	u.OnDone = func(error) { b.setGone(i) }
+	u.OnReply = func(reply wire.Reply) time.Duration {
+		if reply.Code() == wire.Done {
+			return time.Millisecond // this reply has no time; that of the next one has
 		}
 		return u.AfterCopies(reply.Stamp(1))
 	}

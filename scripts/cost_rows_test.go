@@ -63,6 +63,10 @@ func plainCosts() []costRow {
 		{script: scripts.RedlockRelease, crowd: "Nothing", base: 40, sizes: []int{1}, fill: voted, keys: on("lock"), args: with(ours, digits(noon), "PUBLISH", "c", keepMS)},
 		{script: scripts.RedlockPoll, crowd: "Batch", base: 10, each: 15, sizes: batches(), fill: voted, keys: many("lock"), args: with(they)},
 		{script: scripts.RedlockFence, crowd: "Nothing", base: 40, sizes: []int{1}, fill: voted, keys: on("lock", "fence"), args: with(ours, digits(noon))},
+		{
+			script: scripts.RedlockHeal, crowd: "Nothing", base: 80, sizes: []int{1}, keys: on("epoch", "lock", "fence"),
+			args: with(later, writtenFor(ours), digits(noon), lease, greatest, digits(0), "", "1"),
+		},
 	}
 }
 

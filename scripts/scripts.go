@@ -110,6 +110,7 @@ var (
 	RedlockRelease = load("redlock/release", 1)
 	RedlockPoll    = load("redlock/poll", 1)
 	RedlockFence   = load("redlock/fence", 1)
+	RedlockHeal    = load("redlock/heal", 1)
 )
 
 // All returns every script in the module, retired versions included, ordered by path.

@@ -114,6 +114,7 @@ type Term struct {
 		lasted  bool           // one use has lasted since the last renewal was sent
 		isLong  bool           // a renewal has asked for more than the first life
 		due     timers.Instant // the next renewal, by the clock that says sooner; zero if no renewal is scheduled
+		soon    timers.Instant // when RenewBy wants a renewal after the one that is on its way; zero if it does not
 		given   time.Duration  // the life that the server gave last; a grant gives less than the renewals ask for
 		end     *End           // how the term ended; nil if it was stopped
 	}
@@ -253,6 +254,7 @@ func (t *Term) Extended(life time.Duration, sent timers.Instant) bool {
 	if life > 0 {
 		t.extendLocked(life, sent)
 	}
+	t.hastenLocked()
 	t.scheduleLocked(now)
 	return true
 }
@@ -275,6 +277,28 @@ func (t *Term) extendLocked(life time.Duration, sent timers.Instant) {
 	// that is under way is not waited for any more.
 	if t.config.Renewed && (isLonger || t.mu.due.IsZero()) {
 		t.mu.due = dueAfter(sent, t.grainLocked(interval), in)
+	}
+}
+
+// hastenLocked brings the next renewal forward if RenewBy wanted that while another one was on its way.
+func (t *Term) hastenLocked() {
+	if !t.mu.soon.IsZero() && (t.mu.due.IsZero() || t.mu.soon.Mono() < t.mu.due.Mono()) {
+		t.mu.due = t.mu.soon
+	}
+	t.mu.soon = timers.Instant{}
+}
+
+// RenewBy brings the next renewal of a renewed term forward to at. A renewal that is on its way is followed by another one.
+func (t *Term) RenewBy(at timers.Instant) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.mu.state == ended || !t.config.Renewed:
+	case t.mu.state == renewing:
+		t.mu.soon = at
+	case t.mu.due.IsZero() || at.Mono() < t.mu.due.Mono():
+		t.mu.due = at
+		t.scheduleLocked(timers.Now())
 	}
 }
 

@@ -94,3 +94,39 @@ func TestAHintMayComeBeforeTheStart(t *testing.T) {
 		require.Equal(f, []error{errs.ErrLost}, o.causes())
 	})
 }
+
+// A renewal can be brought forward, also one that follows one on its way; a term that ended, or is not renewed, stays as it is.
+func TestRenewByBringsTheNextRenewalForward(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(f *termFixture) {
+		o := f.start(renewed(life))
+		time.Sleep(life / 2)
+		synctest.Wait()
+		before := f.server.renewals()
+		o.RenewBy(timers.Now().Add(10 * time.Millisecond))
+		o.RenewBy(timers.Now().Add(time.Hour))
+		time.Sleep(5 * time.Millisecond)
+		require.Equal(f, before, f.server.renewals())
+		time.Sleep(10 * time.Millisecond)
+		synctest.Wait()
+		require.Equal(f, before+1, f.server.renewals())
+		require.Equal(f, life, f.server.mu.lifetimes[len(f.server.mu.lifetimes)-1])
+
+		f.server.set(func(int) fault { return fault{after: 20 * time.Millisecond} })
+		o.RenewBy(timers.Now())
+		o.untilRenewing()
+		o.RenewBy(timers.Now())
+		time.Sleep(50 * time.Millisecond)
+		synctest.Wait()
+		require.Equal(f, before+3, f.server.renewals())
+
+		fixed := f.start(Config{Life: life})
+		fixed.RenewBy(timers.Now())
+		require.NoError(f, o.Stop(timers.Now()))
+		o.RenewBy(timers.Now())
+		time.Sleep(life / 10)
+		synctest.Wait()
+		require.Equal(f, before+3, f.server.renewals())
+		require.NoError(f, fixed.Alive(timers.Now()))
+	})
+}

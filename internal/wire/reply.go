@@ -153,6 +153,8 @@ const (
 	TooYoung Code = -7
 	// Refused: the server refused the commands for this key of a batch.
 	Refused Code = -8
+	// Removed: the server had the hold in the data that it has, and it was removed.
+	Removed Code = -9
 )
 
 // Code returns the code of the reply.

@@ -34,6 +34,7 @@ const (
 	splits       verb = "split"       // release a part of the permits
 	resizes      verb = "resize"      // set how many permits there are
 	fences       verb = "fence"       // keep a token, so that later ones are greater
+	heals        verb = "heal"        // ask since when the server has its data, which begins the epoch
 	describes    verb = "describe"    // its holder and its waiters
 )
 

@@ -36,7 +36,7 @@ func (k *quorumKind) keys() []string {
 }
 
 func (k *quorumKind) verbs() []verb {
-	return []verb{tries, tries, enters, polls, leaves, leaves, renews, renews, withdraws, fences, fences}
+	return []verb{tries, tries, enters, polls, leaves, leaves, renews, renews, withdraws, fences, fences, heals}
 }
 
 func (k *quorumKind) fresh(session string) *attempt {
@@ -70,6 +70,11 @@ func (k *quorumKind) requestOf(v verb, a *attempt) *request {
 		if a.stamp != "" {
 			return k.request(v, a, nothing, scripts.RedlockFence, []string{k.holder(), k.name + "fence"}, a.hold, a.stamp)
 		}
+	case heals:
+		if a.stamp != "" {
+			keys := []string{k.name + "epoch", k.holder(), k.name + "fence"}
+			return k.request(v, a, nothing, scripts.RedlockHeal, keys, k.notAfter(), a.hold+unmarked+label, a.stamp, 0, longestLease, digits(0), "", "1")
+		}
 	}
 	return nil
 }
@@ -78,7 +83,7 @@ func (k *quorumKind) probes(a *attempt) []*request {
 	fenced := *a
 	fenced.stamp = digits(noon)
 	return []*request{
-		k.requestOf(tries, a), k.requestOf(polls, a), k.requestOf(leaves, a), k.requestOf(renews, a), k.requestOf(fences, &fenced),
+		k.requestOf(tries, a), k.requestOf(polls, a), k.requestOf(leaves, a), k.requestOf(renews, a), k.requestOf(fences, &fenced), k.requestOf(heals, &fenced),
 		k.request(describes, nil, described, scripts.HolderDescribe, k.keys()[:1]),
 	}
 }

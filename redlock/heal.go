@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/timers"
+	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+// A quorum heals. A server that lost its data gets the hold back, once a quorum of the other servers has confirmed it in
+// the same round of renewals. docs/decisions/0058-a-quorum-heals.md has the rules and why they are sound.
+
+const (
+	// healPatience bounds how long after its sending a heal may be executed, and how long its reply is waited for.
+	healPatience = session.MaxPatience
+	// healTries is how often a server that another hold has is asked in one round: it may be the vote of a rival that
+	// gets no quorum.
+	healTries = 3
+	// forcePatience is longer than a heal and a ForceUnlock take together, from the sending of the heal on.
+	forcePatience = healPatience + 2*longestReply
+	// hastePause is the shortest time between two rounds of a group that are sent early.
+	hastePause = time.Second
+)
+
+// healing is what a ballot knows of servers that said that its hold is gone. ballot.mu guards it.
+type healing struct {
+	members []memberHealing // by server
+	// removed says that a server had the hold and removed it. The lease is healed nowhere from then on.
+	removed bool
+}
+
+// memberHealing is what is known of one server since healing began.
+type memberHealing struct {
+	confirmed  timers.Instant // when the last round was sent in which the server had the hold; zero if none
+	written    wire.Stamp     // the latest time at which a request without a reply may have written the hold; see writtenLocked
+	reported   wire.Stamp     // the epoch that the server returned while it had no hold; 0 if none
+	reportedIn uint64         // the newest round that had begun when reported arrived
+	healed     timers.Instant // when the last heal was sent; zero if none
+	notAfter   wire.Stamp     // the latest not-after of the heals
+	isSent     bool           // a heal has no reply yet
+	isUnknown  bool           // a heal that may have been executed had no reply
+	removed    bool           // the server had the hold, and removed it
+}
+
+// healingLocked returns what the ballot knows, which begins with the first server that says that the hold is gone.
+func (b *ballot) healingLocked() *healing {
+	if b.mu.healing == nil {
+		b.mu.healing = &healing{members: make([]memberHealing, len(b.mu.servers))}
+		b.watched.Store(true)
+	}
+	return b.mu.healing
+}
+
+// writtenLocked returns a time that is not before the server wrote the hold the last time, by its clock; 0 if it never did.
+func (b *ballot) writtenLocked(i int) wire.Stamp {
+	written := b.mu.healing.members[i].written
+	if v := &b.mu.servers[i].vote; v.result == granted {
+		written = max(written, v.written)
+	}
+	return written
+}
+
+// observe records what a server replied to a renewal that was sent at sent. It reports whether the hold there counts for a
+// quorum, and whether the server lacks the hold, or the token of a lock that is Fenced.
+func (h *quorumHold) observe(m *session.Session, sent timers.Instant, isThere bool) (counts, lacks bool) { //nolint:revive // a fact, not a switch
+	i, b := h.indexOf(m), h.ballot
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all := b.healingLocked()
+	at, server := &all.members[i], &b.mu.servers[i]
+	if !isThere {
+		server.isFenced = false
+		return false, !all.removed
+	}
+	if sent.Mono() > at.confirmed.Mono() || at.confirmed.IsZero() {
+		at.confirmed = sent
+	}
+	at.reported = 0
+	if server.result == uncertain {
+		at.written = max(at.written, server.footprint.NotAfter)
+	}
+	if at.isSent || at.isUnknown {
+		at.written = max(at.written, at.notAfter)
+	}
+	return all.counts(i), h.lock.base.Quorum.Fenced && !server.isFenced && !all.removed
+}
+
+// counts reports whether the hold on one server counts for a quorum. If another server has removed the hold, a ForceUnlock
+// may have found this one free before it was healed. So it counts only if the other one confirmed the hold after that
+// ForceUnlock must have been over.
+func (h *healing) counts(i int) bool {
+	at := &h.members[i]
+	if !h.removed || at.healed.IsZero() {
+		return true
+	}
+	for k := range h.members {
+		other := &h.members[k]
+		if other.removed && (other.confirmed.IsZero() || other.confirmed.Mono() <= at.healed.Mono()+forcePatience) {
+			return false
+		}
+	}
+	return true
+}
+
+// indexOf returns the place of a member in the order of New.
+func (h *quorumHold) indexOf(m *session.Session) int { return slices.Index(h.lock.members, m) }
+
+// beginHeal returns the arguments of redlock/heal for the hold on one server, and false if it is not to be healed. The
+// round asked for life. If it asked for none, so does the heal, which then learns the epoch only. endHeal must follow.
+func (h *quorumHold) beginHeal(m *session.Session, number uint64, life time.Duration, notAfter wire.Stamp) (args []string, ok bool) {
+	l, b, i := h.lock, h.ballot, h.indexOf(m)
+	if !h.Term.Config().Renewed || life > 0 && life < l.base.Terms.Lease {
+		return nil, false // a fixed lease, or the last life before WithMaxHold
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all, server := b.healingLocked(), &b.mu.servers[i]
+	at := &all.members[i]
+	if b.mu.closed || all.removed || at.isSent || server.result == silent {
+		return nil, false
+	}
+	reported, fenced := "", ""
+	written := b.writtenLocked(i)
+	if l.isGreatest && written != 0 && at.reported != 0 && at.reportedIn < number {
+		reported = at.reported.Text()
+	}
+	if l.base.Quorum.Fenced {
+		fenced = "1"
+	}
+	if life > 0 {
+		at.healed, at.notAfter, at.isSent = timers.Now(), max(at.notAfter, notAfter), true
+	}
+	// The hold is counted in at the session until its ballot is closed, which it is not.
+	m.BeginDetached()
+	return []string{b.holderValues[i], b.mu.floor, wire.Milliseconds(life), l.greatestUS, written.Text(), reported, fenced}, true
+}
+
+// healResult is what a hold does after a heal.
+type healResult uint8
+
+const (
+	nothing healResult = iota
+	hasten             // renew soon: the next round may heal it
+	retry              // ask again soon: another hold has the server
+	recheck            // ask at once whether a quorum still has the hold
+)
+
+// endHeal records the outcome of a heal on one server, whose epoch is since and whose time is now.
+func (h *quorumHold) endHeal(m *session.Session, asked bool, code wire.Code, now, since wire.Stamp) healResult { //nolint:revive // a fact, not a switch
+	defer m.End()
+	b, i := h.ballot, h.indexOf(m)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all, server := b.mu.healing, &b.mu.servers[i]
+	at := &all.members[i]
+	if !asked {
+		at.isSent = false
+	}
+	switch code {
+	case wire.Done:
+		if b.mu.closed {
+			at.isUnknown = true // the goroutine that closed it releases the hold, or has done so
+			return nothing
+		}
+		if server.result == uncertain { // its acquire may still be executed
+			at.isUnknown, at.notAfter = true, max(at.notAfter, server.footprint.NotAfter)
+		}
+		server.vote = vote{result: granted, stamp: server.stamp, written: now, footprint: session.Footprint{Left: session.HoldLeft}}
+		server.isFenced = h.lock.base.Quorum.Fenced
+		at.reported = 0
+	case codeUnknown, wire.Refused: // a hold whose fence was refused is written
+		at.isUnknown = at.isUnknown || !asked
+	case wire.TooYoung:
+		isNew := at.reported != since
+		at.reported, at.reportedIn = since, h.lock.group.rounds.Load()
+		if isNew && h.lock.isGreatest && b.writtenLocked(i) != 0 {
+			return hasten
+		}
+	case wire.Removed:
+		all.removed, at.removed = true, true
+		return recheck
+	case wire.NotDone:
+		if asked {
+			return hasten
+		}
+		return retry
+	default: // late, or another program's key: the next round asks again
+	}
+	return nothing
+}
+
+// codeUnknown stands for a call that may have been executed and has no reply.
+const codeUnknown wire.Code = -100
+
+// healUnderWay returns until when a heal of one server may be executed, by its clock, or 0 if none can be. It does not
+// change any more once the ballot is closed, except to 0 if the heal is known to have written nothing.
+func (b *ballot) healUnderWay(i int) wire.Stamp {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.mu.healing == nil {
+		return 0
+	}
+	if at := &b.mu.healing.members[i]; at.isSent || at.isUnknown {
+		return at.notAfter
+	}
+	return 0
+}
+
+// healPace lets a group send early at most one round in hastePause.
+type healPace struct {
+	mu struct {
+		sync.Mutex
+		next timers.Instant // when the last early round was or is sent
+	}
+}
+
+// due returns when the next early round is due. Holds that ask before that share it.
+func (p *healPace) due(now timers.Instant) timers.Instant {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.mu.next.Mono() <= now.Mono() || p.mu.next.IsZero() {
+		next := now
+		if earliest := p.mu.next.Add(hastePause); !p.mu.next.IsZero() && earliest.Mono() > now.Mono() {
+			next = earliest
+		}
+		p.mu.next = next
+	}
+	return p.mu.next
+}
+
+// heal gives a server back the holds of these keys that a quorum of the others has confirmed. It is called on the goroutine
+// of one server and one round, which the group waits for.
+func (d *round) heal(m *session.Session, keys []int) {
+	for try := 1; ; try++ {
+		if keys = d.healOnce(m, keys); len(keys) == 0 || try == healTries {
+			return
+		}
+		m.Sleep(d.group.ctx, rand.N(hastePause), nil)
+	}
+}
+
+// healOnce sends one heal, and returns the keys that are worth another one.
+func (d *round) healOnce(m *session.Session, keys []int) (again []int) {
+	ctx, cancel := context.WithTimeout(d.group.ctx, healPatience)
+	defer cancel()
+	if m.Handshake(ctx, d.batch.Keys[keys[0]]) != nil || m.Runner.Clustered() {
+		return nil
+	}
+	now := timers.Now()
+	patience, keys := d.healable(now, keys)
+	notAfter := m.NotAfter(0, now, patience)
+	call := wire.Call{Script: scripts.RedlockHeal, Args: []string{notAfter.Text()}}
+	var sent []int
+	for _, k := range keys {
+		if args, ok := d.holds[k].beginHeal(m, d.number, d.life(k), notAfter); ok {
+			h := d.holds[k]
+			if len(sent) == 0 {
+				call.Keys = append(call.Keys, h.lock.keys[1]) // the epoch
+			}
+			sent = append(sent, k)
+			call.Keys = append(call.Keys, h.lock.keys[0], h.lock.keys[2])
+			call.Args = append(call.Args, args...)
+		}
+	}
+	if len(sent) == 0 {
+		return nil
+	}
+	reply, err := m.Runner.Run(ctx, call)
+	codes := healCodes(reply, err, len(sent))
+	serverNow, since := reply.Stamp(0), reply.Stamp(1)
+	if serverNow != 0 && err == nil {
+		m.Clock.Observe(0, serverNow, timers.Now())
+	}
+	for n, k := range sent {
+		h := d.holds[k]
+		switch h.endHeal(m, d.life(k) == 0, codes[n], serverNow, since) {
+		case hasten:
+			h.Term.RenewBy(d.group.healPace.due(timers.Now()))
+		case recheck:
+			h.Term.Recheck()
+		case retry:
+			again = append(again, k)
+		case nothing:
+		}
+	}
+	return again
+}
+
+// healable returns those of keys whose hold a quorum has confirmed, and for how long each of them lives at the least.
+func (d *round) healable(now timers.Instant, keys []int) (patience time.Duration, left []int) {
+	patience = healPatience
+	for _, k := range keys {
+		h := d.holds[k]
+		deadline := h.Term.Deadline()
+		if life := d.life(k); life > 0 {
+			deadline = timers.Deadline(d.sent, life)
+		}
+		if lives := deadline.Until(now); lives > 0 && d.isCarried(k) {
+			patience = min(patience, lives)
+			left = append(left, k)
+		}
+	}
+	return patience, left
+}
+
+// healCodes returns the code of each hold of a heal.
+func healCodes(reply wire.Reply, err error, holds int) []wire.Code {
+	codes := make([]wire.Code, holds)
+	for n := range codes {
+		switch {
+		case err != nil && wire.MayHaveRun(err):
+			codes[n] = codeUnknown
+		case err != nil:
+			codes[n] = wire.Late // it did nothing
+		case reply.Code() == wire.Late || reply.Code() == wire.Foreign:
+			codes[n] = reply.Code()
+		case reply.Stamp(0) == 0 || reply.Stamp(1) == 0:
+			codes[n] = codeUnknown // it cannot be read
+		default:
+			codes[n] = wire.Code(reply.Int(n + 2))
+		}
+	}
+	return codes
+}
