@@ -61,7 +61,7 @@ var nativeLock = Exclusive{
 			Free: scripts.LockFree, Keep: scripts.LockKeep, Waiters: scripts.LockWaiters, Requeue: scripts.LockRequeue,
 		},
 	},
-	CompatibleKinds: "rfk",
+	CompatibleKinds: "rfkRF",
 	ModeInHold:      true,
 	Force:           scripts.LockForce,
 	Waiters:         scripts.LockWaiters,
