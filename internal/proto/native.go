@@ -60,7 +60,7 @@ var nativeLock = ExclusiveTable{
 			Free: scripts.LockFree, Keep: scripts.LockKeep, Waiters: scripts.LockWaiters, Requeue: scripts.LockRequeue,
 		},
 	},
-	CompatibleKinds: "rfk",
+	CompatibleKinds: "rfkRF",
 	ModeInHold:      true,
 	Force:           scripts.LockForce,
 	Waiters:         scripts.LockWaiters,

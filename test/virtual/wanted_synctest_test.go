@@ -116,7 +116,9 @@ func TestHolderLearnsOfAWaiter(t *testing.T) {
 		cancel()
 		time.Sleep(time.Second)
 		require.True(f, isWanted(lease))
-		require.NoError(f, lease.Unlock())
+		require.NoError(f, reentrant.New(b.Session, "a").ForceUnlock(f.Context()))
+		time.Sleep(10 * time.Millisecond)
+		require.ErrorIs(f, lease.Err(), signalbox.ErrLost)
 	})
 }
 

@@ -3,6 +3,8 @@
 package walks_test
 
 import (
+	"strings"
+
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -16,7 +18,7 @@ func described(r *request, reply any) outcome {
 		return outcome{kind: text(list, 1)}
 	case wire.Done:
 		kind := text(list, 1)
-		if r.script == scripts.HolderDescribe && (kind == turn || kind == idle || kind == ordered) {
+		if r.script == scripts.HolderDescribe && strings.Contains(turn+idle+ordered+toldTurn+toldOrdered, kind) {
 			kind = "l"
 		}
 		return outcome{kind: kind}

@@ -686,8 +686,8 @@ inline tell(i) {
 inline read(i) {
   if
   :: listens(i) && got == NOTICE && state[i] == BEGUN -> learn(i)
-  :: listens(i) && got == NOTICE && waits(i) && kept(WANTED_IS_KEPT) -> reached(32); noticed[i] = 1 /* it overtakes the grant */
-  :: listens(i) && got == WAITED_FOR && state[i] == BEGUN -> reached(33); tell(i)
+  :: listens(i) && got == NOTICE && waits(i) && kept(WANTED_IS_KEPT) -> noticed[i] = 1 /* it overtakes the grant */
+  :: listens(i) && got == WAITED_FOR && state[i] == BEGUN -> tell(i)
   :: listens(i) && got == HOLD && is_marked(l) && believes(i) && kept(WANTED_BY_RENEWAL) -> learn(i)
   :: else
   fi;
