@@ -18,7 +18,7 @@ if other then
   return {-2, other}
 end
 -- By rank: a page that is found by its rank costs no more behind a hundred thousand others.
-local used = tonumber(scores[3] or 0)
+local used = (scores[3] or 0) + 0 -- not by tonumber: see holds/bound
 local first = scores[1] and redis.call('ZRANGE', holder, FIRST_STAMP, now, 'BYSCORE', 'LIMIT', 0, 1)[1]
 if first then
   local ended = redis.call('ZRANGE', holder, now, FIRST_STAMP, 'BYSCORE', 'REV', 'LIMIT', 0, 1)[1]
@@ -26,8 +26,8 @@ if first then
   for from = redis.call('ZRANK', holder, first), last, ENDED_PAGE do
     local till = from + (ENDED_PAGE - 1)
     for _, hold in ipairs(redis.call('ZRANGE', holder, from, math.min(till, last))) do
-      used = used - tonumber(string.sub(hold, ID_LENGTH + 1, WEIGHT_END))
+      used = used - (tonumber(string.sub(hold, ID_LENGTH + 1, WEIGHT_END)) or 0)
     end
   end
 end
-return {1, tonumber(scores[4] or -1), used}
+return {1, (scores[4] or -1) + 0, used}

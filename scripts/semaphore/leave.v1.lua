@@ -33,7 +33,7 @@ local own, may_create, life_us = hold, false, 0
 -- ended are removed by the next enter that finds too few free.
 local no_tickets = false
 if certain == '1' and scores[7] and scores[3] and scores[4] and scores[6] ~= '1' then
-  local left = tonumber(scores[3]) - tonumber(string.sub(hold, ID_LENGTH + 1, WEIGHT_END))
+  local left = scores[3] - tonumber(string.sub(hold, ID_LENGTH + 1, WEIGHT_END))
   redis.call('ZREM', holder, hold)
   redis.call('ZADD', holder, left, 'used')
   local ms = math.max(tonumber(keep_ms), tonumber(scores[5] or 0))

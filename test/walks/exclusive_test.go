@@ -204,8 +204,10 @@ func (k *exclusiveKind) alone(r *request, reply any) outcome {
 	}
 	tickets, _ := k.do("ZRANGE", k.keys()[1], 0, -1).([]any)
 	for _, ticket := range tickets {
-		life, _ := k.do("HGET", k.keys()[2], fmt.Sprint(ticket)[:22]).(string)
-		if life != "" && stampOf(life[:16]) > k.clock {
+		session := fmt.Sprint(ticket)[:22]
+		life, _ := k.do("HGET", k.keys()[2], session).(string)
+		// A heartbeat alone keeps no mark: that ends 15 s after the hold, or after the last poll.
+		if life != "" && stampOf(life[:16]) > k.clock && k.polledAt[session] > k.clock-15*second {
 			k.fail("%s has the lock before %s, which waits", r.who.hold, ticket)
 		}
 	}

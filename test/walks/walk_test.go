@@ -29,6 +29,7 @@ type walk struct {
 	count        int              // holds so far
 	hasHeartbeat int              // heartbeats so far
 	heartbeatAt  map[string]int64 // the true time of each
+	polledAt     map[string]int64 // when the last poll, or call that queues, of a session was executed, by the clock
 	sizes        []sized          // the sizes that a semaphore had
 	history      []string
 	ends         bool // the walk ends: sessions leave nothing to chance
@@ -50,7 +51,7 @@ func newWalk(tb testing.TB, s scene, seed uint64) *walk {
 	tb.Helper()
 	w := &walk{
 		stage: newStage(tb), Rand: rand.New(rand.NewPCG(seed, 3)), scene: s, seed: seed,
-		byHold: make(map[string]*attempt), heartbeatAt: make(map[string]int64), sizes: []sized{{0, capacity}},
+		byHold: make(map[string]*attempt), heartbeatAt: make(map[string]int64), polledAt: make(map[string]int64), sizes: []sized{{0, capacity}},
 	}
 	for n := range 4 {
 		w.sessions = append(w.sessions, sessionOf(n))
@@ -191,6 +192,12 @@ func (w *walk) send(r *request) outcome {
 	w.note("  %v", r)
 	if r.verb == yields {
 		r.who.until = 0
+	}
+	switch r.verb {
+	case enters, requeues:
+		w.polledAt[r.who.session] = w.clock
+	case polls:
+		w.polledAt[fmt.Sprint(r.args[0])] = w.clock
 	}
 	a, there := w.eval(r, w.kinds[0].keys()[0])
 	w.misses(there)

@@ -9,7 +9,7 @@
 --
 -- uses     after_ms, first, floor, grant, grants, holder, is_listening, is_marked, keep_ms, kind, lengthen_key, made, mark, more, no_tickets, now, queue, scores, search
 -- defines  blocked, capacity, count_holds, counted, deduct, grant_queue, hand_off, keep_key, mark_score, reserve, used, waiting, weight_of
-local used, capacity = tonumber(scores[3] or 0), tonumber(scores[4])
+local used, capacity = (scores[3] or 0) + 0, scores[4] and scores[4] + 0 -- not by tonumber: see holds/bound
 -- The key outlives its last use by keep_ms, or if semaphore/resize set the capacity by what that
 -- wrote, if that is more.
 after_ms = math.max(tonumber(keep_ms), tonumber(scores[5] or 0))
@@ -35,7 +35,7 @@ end
 if made and not scores[3] then
   count_holds(-1)
 end
-local counted = tonumber(scores[3]) -- the sum as the key has it
+local counted = scores[3] and scores[3] + 0 -- the sum as the key has it
 -- Deducts holds that were removed, at once: whatever is refused behind this, no permits are lost.
 local function deduct(holds)
   for _, hold in ipairs(holds) do
