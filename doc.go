@@ -20,8 +20,9 @@
 //  1. A lease ends in its process before its hold can expire on the server: as soon as this host's
 //     monotonic clock or its wall clock has reached the deadline. Lease.Err compares both. So if a lease
 //     ends while its process is paused, the first Lease.Err after the pause returns ErrLost. Done and
-//     contexts end within half a second after a suspended host resumes. Two exceptions: the server's clock is set forward; this host's wall clock is set back, and then the
-//     host is suspended.
+//     contexts end within half a second after a suspended host resumes. Two exceptions: the server's
+//     clock is set forward; this host's wall clock is set back before the host is suspended, or just
+//     after.
 //  2. A lease has a greater fencing token than every earlier holder of the name, also after an idle
 //     time, an expired lease, a restart or a failover. Tokens come from the server's clock. They still
 //     rise if it is set back by less than a minute (WithTokenFloor sets more). Exceptions: it is set back

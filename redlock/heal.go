@@ -16,7 +16,7 @@ import (
 )
 
 // A quorum heals. A server that lost its data gets the hold back, once a quorum of the other servers has confirmed it in
-// the same round of renewals. docs/decisions/0058-a-quorum-heals.md has the rules and why they are sound.
+// the same round of renewals. docs/decisions/0060-a-quorum-heals.md has the rules and why they are sound.
 
 const (
 	// healPatience bounds how long after its sending a heal may be executed, and how long its reply is waited for.

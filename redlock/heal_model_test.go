@@ -449,7 +449,7 @@ func (c *model) search(tb testing.TB, bits int) (states int, broken bool) {
 	return seen.n, false
 }
 
-// Two sessions never hold the lock at once by the rules of docs/decisions/0058-a-quorum-heals.md, and do if one of them is dropped.
+// Two sessions never hold the lock at once by the rules of docs/decisions/0060-a-quorum-heals.md, and do if one of them is dropped.
 func TestHealsModel(t *testing.T) {
 	t.Parallel()
 	two, three := [modelSessions]int8{2, 2}, [modelSessions]int8{3, 3}

@@ -3,6 +3,7 @@
 package virtual_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -68,5 +69,36 @@ func TestAnyNumberOfPermitsIsCounted(t *testing.T) {
 				free(n)
 			})
 		})
+	}
+}
+
+// P6: so it is after the holder has left, if a waiter died that was behind it: the key has no hold then.
+func TestALeaseOfAnyLengthIsForgotten(t *testing.T) {
+	t.Parallel()
+	for _, p := range append(locktest.Primitives(), locktest.Reader()) {
+		for _, lease := range []time.Duration{99 * time.Second, 100 * time.Second, 5 * time.Minute} {
+			t.Run(fmt.Sprint(p.Name, lease), func(t *testing.T) {
+				t.Parallel()
+				bubbleOfUsers(t, func(f *fixture) {
+					held := atOnce(f.T, p.New(f.user().Session, "a", signalbox.WithRenewedLease(lease)))
+					time.Sleep(10 * time.Second) // it has its whole lease
+					dies := locktest.Writer()
+					if p.Name != locktest.Reader().Name {
+						dies = p
+					}
+					s, link := f.open()
+					locktest.LaterWith(f.Context(), dies.New(s, "a").Lock)
+					time.Sleep(time.Second)
+					link.refuse()
+					time.Sleep(time.Second)
+					require.NoError(f, held.Unlock())
+					ctx, cancel := context.WithTimeout(f.Context(), 5*time.Second)
+					defer cancel()
+					next, err := dies.New(f.user().Session, "a").Lock(ctx)
+					require.NoError(f, err)
+					require.NoError(f, next.Unlock())
+				})
+			})
+		}
 	}
 }

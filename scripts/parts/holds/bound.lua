@@ -9,7 +9,7 @@
 -- defines  bound_holds
 local function bound_holds()
   local last = made and redis.call('ZRANGE', holder, -1, -1, 'WITHSCORES')[2]
-  if not last or tonumber(last) - tonumber(now) <= MAX_LIFE_US then
+  if not last or last - tonumber(now) <= MAX_LIFE_US then
     return
   end
   local longest = redis.call('ZMSCORE', holder, 'longest')[1]
