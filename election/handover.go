@@ -19,7 +19,7 @@ import (
 // ErrHandover is why a term ended that was asked to hand over; see Election.Handover. Run campaigns again after it.
 var ErrHandover = errors.New("the leader was asked to hand over")
 
-// ErrNoCandidate: there is no living candidate to which the leader could hand over.
+// ErrNoCandidate says that there is no living candidate to which the leader could hand over.
 var ErrNoCandidate = errors.New("no candidate waits")
 
 const (

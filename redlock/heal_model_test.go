@@ -145,7 +145,7 @@ func (s *modelState) pack(c *model) uint64 {
 	return best
 }
 
-func b2u(b bool) uint64 {
+func b2u(b bool) uint64 { //nolint:revive // a conversion
 	if b {
 		return 1
 	}

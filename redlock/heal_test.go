@@ -20,14 +20,19 @@ func TestALeaseOutlivesARollingRestart(t *testing.T) {
 	w := newWorld(t, 3, 3)
 	mu, other := w.lock(signalbox.WithRenewedLease(12*time.Second), redlock.Fenced()), w.lock(signalbox.WithRenewedLease(12*time.Second))
 	lease := w.mustLockAll(mu)
-	time.Sleep(2 * time.Second) // its first renewal
+	renewed := func() { // awaits a renewal that a majority confirmed
+		before := lease.Deadline()
+		redistest.Await(t, "a renewal", func() bool { return lease.Deadline().After(before) })
+	}
+	renewed()
 	for round := range 4 {
 		w.servers[round%3].Restart()
 		redistest.Await(t, "the hold on each server", func() bool { return w.holds() == 3 })
 		require.NoError(t, lease.Err())
 		_, err := other.TryLock(t.Context())
 		require.Error(t, err)
-		time.Sleep(5 * time.Second) // a round in which the healed server counts
+		renewed() // it may have been under way
+		renewed() // the healed server counts
 	}
 	holder, err := mu.Holder(t.Context())
 	require.NoError(t, err)

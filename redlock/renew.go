@@ -102,7 +102,7 @@ func (d *round) run(ctx context.Context, m *session.Session) {
 	case <-d.decided:
 	case <-ctx.Done(): // some may be decided
 	}
-	d.heal(m, missing)
+	d.heal(m, missing) //nolint:contextcheck // what it sends has the life of the lease, not that of the round
 }
 
 // add counts the reply of one server: an error is no reply, and neither is a refusal. It returns the keys of which the

@@ -50,8 +50,8 @@ func newMove(s *serverFlags) *cobra.Command {
 		case err != nil:
 			return err
 		}
-		fmt.Fprintln(cmd.OutOrStdout(), leader.Session, leader.Label)
-		return nil
+		_, err = fmt.Fprintln(cmd.OutOrStdout(), leader.Session, leader.Label)
+		return err
 	})
 	return cmd
 }

@@ -7,11 +7,11 @@ package main_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/election"
+	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
@@ -43,8 +43,13 @@ func TestMoveChangesTheLeader(t *testing.T) {
 			}
 			return false
 		})
-		time.Sleep(200 * time.Millisecond)
 	}
+	redistest.Await(t, "the other candidate", func() bool {
+		for range fair.New(locktest.SteadySession(t, server), "a").Waiters(ctx) {
+			return true
+		}
+		return false
+	})
 	text, code = output(t, server.URL(), "move", "-w", "20", "a", ids[1])
 	require.Zero(t, code, text)
 	require.Contains(t, text, ids[1])

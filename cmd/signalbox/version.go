@@ -11,6 +11,8 @@ import (
 )
 
 // tag and commit are set by the build of a release. Other builds know them from the module or the repository, or not at all.
+//
+//nolint:gochecknoglobals // the linker sets them
 var tag, commit string
 
 func newVersion() *cobra.Command {

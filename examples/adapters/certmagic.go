@@ -26,6 +26,7 @@ var (
 	_ certmagic.TryLocker = (*CertMagic)(nil)
 )
 
+// Lock implements certmagic.Locker.
 func (s *CertMagic) Lock(ctx context.Context, name string) error {
 	lease, err := reentrant.New(s.Session, "acme/"+name).Lock(ctx)
 	if err == nil {
@@ -34,6 +35,7 @@ func (s *CertMagic) Lock(ctx context.Context, name string) error {
 	return err
 }
 
+// TryLock implements certmagic.TryLocker.
 func (s *CertMagic) TryLock(ctx context.Context, name string) (bool, error) {
 	lease, err := reentrant.New(s.Session, "acme/"+name).TryLock(ctx)
 	if err == nil {
@@ -46,9 +48,10 @@ func (s *CertMagic) TryLock(ctx context.Context, name string) (bool, error) {
 	return false, err
 }
 
+// Unlock implements certmagic.Locker.
 func (s *CertMagic) Unlock(_ context.Context, name string) error {
 	if lease, found := s.held.LoadAndDelete(name); found {
-		return lease.(signalbox.Lease).Unlock() //nolint:forcetypeassert // the map has nothing else
+		return lease.(signalbox.Lease).Unlock() //nolint:errcheck,forcetypeassert // the map has nothing else
 	}
 	return signalbox.ErrNotHeld
 }

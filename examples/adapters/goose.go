@@ -21,10 +21,12 @@ type Goose struct {
 
 var _ lock.SessionLocker = (*Goose)(nil)
 
+// NewGoose returns the locker of one provider.
 func NewGoose(session *signalbox.Session, name string) *Goose {
 	return &Goose{mu: reentrant.New(session, name)}
 }
 
+// SessionLock waits until no other process migrates.
 func (g *Goose) SessionLock(ctx context.Context, _ *sql.Conn) (err error) {
 	g.lease, err = g.mu.Lock(ctx)
 	return err

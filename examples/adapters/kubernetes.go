@@ -29,6 +29,7 @@ type ResourceLock struct {
 
 var _ resourcelock.Interface = (*ResourceLock)(nil)
 
+// Get implements resourcelock.Interface: it reads what the leader wrote.
 func (l *ResourceLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	leader, err := l.Election.Leader(ctx)
 	if errors.Is(err, signalbox.ErrNotHeld) || err == nil && leader.Value == "" { // none leads, or one is about to
@@ -40,16 +41,17 @@ func (l *ResourceLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRec
 	return &record, []byte(leader.Value), json.Unmarshal([]byte(leader.Value), &record)
 }
 
+// Update implements resourcelock.Interface: it leads, if none does, and writes the record.
 func (l *ResourceLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if record.HolderIdentity == "" {
-		return l.term.Resign()
+		return l.term.Resign() //nolint:contextcheck // it takes none
 	}
 	if l.term.Err() != nil { // it was none yet, or was lost
 		ctx, cancel := context.WithTimeout(ctx, time.Second) // another leads: client-go asks again
 		defer cancel()
-		_ = l.term.Resign()
+		_ = l.term.Resign() //nolint:contextcheck // it takes none
 		term, err := l.Election.Campaign(ctx)
 		if err != nil {
 			return err
@@ -60,10 +62,16 @@ func (l *ResourceLock) Update(ctx context.Context, record resourcelock.LeaderEle
 	return errors.Join(err, l.term.SetValue(ctx, string(value)))
 }
 
+// Create implements resourcelock.Interface.
 func (l *ResourceLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	return l.Update(ctx, record)
 }
 
+// RecordEvent implements resourcelock.Interface.
 func (l *ResourceLock) RecordEvent(string) {}
-func (l *ResourceLock) Identity() string   { return l.ID }
-func (l *ResourceLock) Describe() string   { return "signalbox election, " + l.ID }
+
+// Identity implements resourcelock.Interface.
+func (l *ResourceLock) Identity() string { return l.ID }
+
+// Describe implements resourcelock.Interface.
+func (l *ResourceLock) Describe() string { return "signalbox election, " + l.ID }

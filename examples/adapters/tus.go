@@ -18,6 +18,7 @@ type Tus struct{ Session *signalbox.Session }
 
 var _ handler.Locker = Tus{}
 
+// NewLock implements handler.Locker.
 func (l Tus) NewLock(id string) (handler.Lock, error) {
 	mu := fair.New(l.Session, "upload/"+id) // fair: each request of a process has a ticket that the holder sees
 	return &tusLock{mu: mu}, mu.Check()
@@ -34,7 +35,7 @@ func (l *tusLock) Lock(ctx context.Context, requestUnlock func()) (err error) {
 		return handler.ErrLockTimeout
 	}
 	if err == nil {
-		go l.watch(requestUnlock)
+		go l.watch(requestUnlock) //nolint:contextcheck // it ends with the lease
 	}
 	return err
 }

@@ -271,7 +271,7 @@ func (a enterExchange) joinedLocked(reply wire.Reply, sent, now timers.Instant) 
 	case isDone && isRequesting && !isSuperseded && !isLate:
 		if reply.IsOnlyStamp() && q.registry.protocol.Free != nil {
 			a.footprint.Leave(session.UnmarkedHoldLeft)
-			idleHold{a.Attempt}.foundNoMarkLocked(sent)
+			idleHold(a).foundNoMarkLocked(sent)
 		} else {
 			a.footprint.Leave(session.HoldLeft)
 		}

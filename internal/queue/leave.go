@@ -192,7 +192,9 @@ func (a leaveExchange) handleRepetitionEnd(err error) {
 	registry := a.q.registry
 	registry.mu.Lock()
 	isKnown := registry.mu.attempts.get(a.attempt()) == a.Attempt
-	continues := isKnown && a.q.users > 0 && registry.session.Ready() == nil && !wire.EndsUndo(err)
+	// After a reply the leave is confirmed: a copy of the enter could only be executed long after its patience, by a clock that was set
+	// back, and a leave that is sent again at once would find nothing again.
+	continues := isKnown && err != nil && a.q.users > 0 && registry.session.Ready() == nil && !wire.EndsUndo(err)
 	if isKnown && !continues {
 		a.forgetLocked()
 	}

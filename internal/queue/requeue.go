@@ -107,7 +107,7 @@ func (a requeueExchange) handleRequeueReply(reply wire.Reply, sent timers.Instan
 	if code == wire.NotDone {
 		q.recordHeartbeatLocked(sent)
 	}
-	if errors.Is((enterExchange{a.Attempt}).joinedLocked(reply, sent, now), errTooSlow) {
+	if errors.Is(enterExchange(a).joinedLocked(reply, sent, now), errTooSlow) {
 		a.awaitPollLocked()
 	}
 	return true

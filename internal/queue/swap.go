@@ -40,7 +40,7 @@ func (a swapExchange) sendSwap(ctx context.Context, script *scripts.Script, old 
 		reply, err := registry.session.Runner.Run(ctx, a.swapCall(script, old, sent))
 		switch {
 		case err != nil:
-			enterExchange{a.Attempt}.handleEnterError(err)
+			enterExchange(a).handleEnterError(err)
 			err = last.Record(ctx, err)
 		case reply.Code() == wire.Done:
 			a.handleSwapReply(reply, sent)
@@ -81,5 +81,5 @@ func (a swapExchange) handleSwapReply(reply wire.Reply, sent timers.Instant) {
 	a.toLocked(begun)
 	a.leftTicketLocked()
 	registry.mu.Unlock()
-	leaveExchange{a.Attempt}.readGrants(reply)
+	leaveExchange(a).readGrants(reply)
 }

@@ -54,7 +54,7 @@ func (a *Attempt) Yield(ctx context.Context, script *scripts.Script) (YieldResul
 }
 
 func (a yieldExchange) yieldCall(script *scripts.Script) wire.Call {
-	leave := leaveExchange{a.Attempt}.leaveCall(nil, nil, 0)
+	leave := leaveExchange(a).leaveCall(nil, nil, 0)
 	return wire.Call{
 		Script: script,
 		Keys:   leave.Keys,

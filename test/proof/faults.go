@@ -35,11 +35,11 @@ func (p *proof) printFaults(to io.Writer) error {
 	}
 	total := 0
 	for _, name := range slices.Sorted(maps.Keys(byPackage)) {
-		fmt.Fprintf(to, "%s: %d\n", name, len(byPackage[name]))
+		_, _ = fmt.Fprintf(to, "%s: %d\n", name, len(byPackage[name]))
 		for _, mend := range byPackage[name] {
-			fmt.Fprintf(to, "  %s\n", mend)
+			_, _ = fmt.Fprintf(to, "  %s\n", mend)
 			for _, test := range shown[mend] {
-				fmt.Fprintf(to, "      %s\n", test)
+				_, _ = fmt.Fprintf(to, "      %s\n", test)
 			}
 		}
 		total += len(byPackage[name])

@@ -56,8 +56,8 @@ func (w *World) onBadWires(k Kind, seed uint64, lasts time.Duration) {
 		least = 0 // one dead waiter may keep all others away until the end
 	}
 	require.Greater(w, uses.Load(), least, "it was no use")
-	dead := 4 * max(1, lasts/time.Minute)        // the longer it lasted, the more tickets of the dead there are
-	time.Sleep(max(45*time.Second, dead*k.Dead)) // what the server does not know of ends by itself, each after the other
+	dead := 4 * max(1, int(lasts/time.Minute))                  // the longer it lasted, the more tickets of the dead there are
+	time.Sleep(max(45*time.Second, time.Duration(dead)*k.Dead)) // what the server does not know of ends by itself, each after the other
 	for _, p := range processes {
 		w.Free(p, "a")
 	}

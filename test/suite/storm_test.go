@@ -176,7 +176,7 @@ func newClock(t *testing.T, k Kind) *redistest.Clock {
 }
 
 // urlsOf returns how a side reaches the servers.
-func (c *crowdOf) urlsOf(rival bool) string { //nolint:revive // which of two sides
+func (c *crowdOf) urlsOf(rival bool) string {
 	if c.storm == nil || c.cluster != nil {
 		return c.urls
 	}
@@ -231,12 +231,10 @@ func (c *crowdOf) firstTake(since int64, away *actor) int64 {
 
 // faults returns what can happen to a crowd in a storm.
 func (c *crowdOf) faults() []incident {
-	processes := c.incidents()[:2]
 	if c.cluster != nil {
-		processes = c.incidents()
-		return append(processes, incident{name: "a node hands over and restarts", do: (*crowdOf).restartNode})
+		return append(c.incidents(), incident{name: "a node hands over and restarts", do: (*crowdOf).restartNode})
 	}
-	processes = slices.DeleteFunc(c.incidents(), func(i incident) bool {
+	processes := slices.DeleteFunc(c.incidents(), func(i incident) bool {
 		return c.kind.NoLease && strings.HasPrefix(i.name, "a process is killed") // nothing ends what it has
 	})
 	s := c.storm

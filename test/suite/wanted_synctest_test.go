@@ -24,7 +24,7 @@ func learnsOfWaiter(w *World, k Kind) {
 		a.LoseMessages(lost)
 		waiting := w.Waits(w.Context(), b, name)
 		select {
-		case <-lease.(interface{ Wanted() <-chan struct{} }).Wanted(): //nolint:errcheck,forcetypeassert // kinds of other leases have not the option
+		case <-lease.(interface{ Wanted() <-chan struct{} }).Wanted():
 		case <-time.After(5 * time.Second):
 			require.Fail(w, "the holder does not learn of the waiter", name)
 		}

@@ -176,13 +176,7 @@ func (r *runner) work(byFolder map[string][]int) error {
 			return err
 		}
 		if binary != "" {
-			s := &stage{folder: folder, binary: binary, base: binary + ".json", root: r.root, isLong: r.isLong, patience: r.patience}
-			if r.onlyKnown {
-				for _, i := range r.left(folder, byFolder) {
-					s.cells = append(s.cells, r.killer(i).cell)
-				}
-			}
-			ready = append(ready, s)
+			ready = append(ready, r.stageOf(folder, binary, r.left(folder, byFolder)))
 		}
 	}
 	fmt.Printf("# built %d binaries in %.0f s\n", len(ready), time.Since(start).Seconds())
@@ -216,15 +210,35 @@ func (r *runner) work(byFolder map[string][]int) error {
 	var usage syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_CHILDREN, &usage) // it knows this argument
 	cpu := time.Duration(usage.Utime.Nano() + usage.Stime.Nano()).Minutes()
+	failed = errors.Join(failed, r.living(byFolder))
+	fmt.Printf("# %d mutants in %.1f min (of processors %.1f min): %.0f a minute\n", len(r.tried), took, cpu, float64(len(r.tried))/took)
+	return failed
+}
+
+// stageOf returns the stage of a folder. If each mutant meets only the cell that killed it before, it has those.
+func (r *runner) stageOf(folder, binary string, left []int) *stage {
+	s := &stage{folder: folder, binary: binary, base: binary + ".json", root: r.root, isLong: r.isLong, patience: r.patience}
+	if r.onlyKnown {
+		for _, i := range left {
+			s.cells = append(s.cells, r.killer(i).cell)
+		}
+	}
+	return s
+}
+
+// living returns an error for each mutant that lives, if all were killed before.
+func (r *runner) living(byFolder map[string][]int) (living error) {
+	if !r.onlyKnown {
+		return nil
+	}
 	for _, of := range byFolder {
 		for _, i := range of {
-			if r.onlyKnown && !final(r.done[r.all.list[i].key()]).isKilled() {
-				failed = errors.Join(failed, fmt.Errorf("%v: %w", r.all.list[i], errLives))
+			if !final(r.done[r.all.list[i].key()]).isKilled() {
+				living = errors.Join(living, fmt.Errorf("%v: %w", r.all.list[i], errLives))
 			}
 		}
 	}
-	fmt.Printf("# %d mutants in %.1f min (of processors %.1f min): %.0f a minute\n", len(r.tried), took, cpu, float64(len(r.tried))/took)
-	return failed
+	return living
 }
 
 // left returns the mutants that have to meet the tests of a folder still.

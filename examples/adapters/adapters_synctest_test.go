@@ -21,7 +21,6 @@ import (
 // inBubble runs a test in virtual time, with a session for each of two processes.
 func inBubble(t *testing.T, test func(t *testing.T, kit *signalboxtest.Kit, one, two *signalbox.Session)) {
 	t.Helper()
-	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		t.Helper()
 		kit := signalboxtest.New(t)
@@ -38,6 +37,7 @@ func soon(t *testing.T) context.Context {
 }
 
 func TestGooseMigratesInOneProcess(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T, kit *signalboxtest.Kit, one, two *signalbox.Session) {
 		first, second := NewGoose(one, "migrations"), NewGoose(two, "migrations")
 		_ = goose.WithSessionLocker(first) // it takes it
@@ -51,6 +51,7 @@ func TestGooseMigratesInOneProcess(t *testing.T) {
 }
 
 func TestCertMagicHasOneHolder(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T, _ *signalboxtest.Kit, one, two *signalbox.Session) {
 		first, second := &CertMagic{Session: one}, &CertMagic{Session: two}
 		require.NoError(t, first.Lock(t.Context(), "issue_cert_example.com"))
@@ -67,6 +68,7 @@ func TestCertMagicHasOneHolder(t *testing.T) {
 }
 
 func TestClientGoElectsOneLeaderAfterAnother(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T, kit *signalboxtest.Kit, one, two *signalbox.Session) {
 		leads := make(chan string, 10)
 		candidate := func(s *signalbox.Session, id string) (stop func()) {
@@ -103,6 +105,7 @@ func TestClientGoElectsOneLeaderAfterAnother(t *testing.T) {
 }
 
 func TestTusStopsAnUploadThatAnotherRequestWaitsFor(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T, kit *signalboxtest.Kit, one, two *signalbox.Session) {
 		lock := func(s *signalbox.Session) handler.Lock {
 			l, err := Tus{s}.NewLock("42")
