@@ -29,6 +29,7 @@ var badNumbers = map[string]string{
 	"run --min":                "-1s NaN " + years,
 	"run --lease":              "-1s 0 1ns " + years,
 	"run --grace":              "-1s " + years,
+	"move --wait":              "-1s NaN 1e300",
 	"wait --wait":              "-1s NaN 1e300",
 	"watch --every":            "-1s 0 1ns " + years,
 	"serve --every":            "-1s 0 1ns " + years,
@@ -64,7 +65,7 @@ func TestEveryNumberOfTheCommandLineHasBounds(t *testing.T) {
 			case command == "shards serve" && flag != "count":
 				args = append(args, "--count=1")
 			}
-			if command == "run" || command == "wait" || command == "shards serve" {
+			if command == "run" || command == "wait" || command == "move" || command == "shards serve" {
 				args = append(args, "name")
 			}
 			if command == "run" || command == "shards serve" {

@@ -167,10 +167,10 @@ func (h *Hold) HandOver(now timers.Instant) (Lease, bool) {
 	return Lease{hold: h, entry: entry, token: h.mu.token}, true
 }
 
-// Renewed implements hold.Owner.
+// Renewed implements TermOwner.
 func (h *Hold) Renewed() (key, hold string) { return h.owner.Key(), h.owner.ID() }
 
-// OnTermEnd implements hold.Owner: it ends what depends on the hold, and then notifies its Owner.
+// OnTermEnd implements TermOwner: it ends what depends on the hold, and then notifies its Owner.
 // Contexts end, and observers are notified, on a goroutine of their own: the caller has other leases
 // to handle, and one lease may have hundreds of thousands of contexts.
 func (h *Hold) OnTermEnd(end End) {

@@ -113,8 +113,8 @@ type Term struct {
 		unused  bool           // no goroutine uses the hold, which may be kept
 		lasted  bool           // one use has lasted since the last renewal was sent
 		isLong  bool           // a renewal has asked for more than the first life
+		hasteMS uint16         // RenewBy wants another renewal so long after the one that is on its way, less 1; 0 if it does not
 		due     timers.Instant // the next renewal, by the clock that says sooner; zero if no renewal is scheduled
-		soon    timers.Instant // when RenewBy wants a renewal after the one that is on its way; zero if it does not
 		given   time.Duration  // the life that the server gave last; a grant gives less than the renewals ask for
 		end     *End           // how the term ended; nil if it was stopped
 	}
@@ -282,20 +282,23 @@ func (t *Term) extendLocked(life time.Duration, sent timers.Instant) {
 
 // hastenLocked brings the next renewal forward if RenewBy wanted that while another one was on its way.
 func (t *Term) hastenLocked() {
-	if !t.mu.soon.IsZero() && (t.mu.due.IsZero() || t.mu.soon.Mono() < t.mu.due.Mono()) {
-		t.mu.due = t.mu.soon
+	if t.mu.hasteMS > 0 {
+		if at := timers.Now().Add(time.Duration(t.mu.hasteMS-1) * time.Millisecond); t.mu.due.IsZero() || at.Mono() < t.mu.due.Mono() {
+			t.mu.due = at
+		}
 	}
-	t.mu.soon = timers.Instant{}
+	t.mu.hasteMS = 0
 }
 
-// RenewBy brings the next renewal of a renewed term forward to at. A renewal that is on its way is followed by another one.
+// RenewBy brings the next renewal of a renewed term forward to at. A renewal that is on its way is followed by another one, as long
+// after its reply as at is in the future, and by a minute at most.
 func (t *Term) RenewBy(at timers.Instant) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
 	case t.mu.state == ended || !t.config.Renewed:
 	case t.mu.state == renewing:
-		t.mu.soon = at
+		t.mu.hasteMS = uint16(min(max(at.Until(timers.Now()), 0), time.Minute).Milliseconds()) + 1
 	case t.mu.due.IsZero() || at.Mono() < t.mu.due.Mono():
 		t.mu.due = at
 		t.scheduleLocked(timers.Now())

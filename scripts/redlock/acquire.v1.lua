@@ -96,6 +96,7 @@ end
 local micros = tonumber(now)
 local since = recorded and string.sub(recorded, STAMP_START, STAMP_END)
 local ago_us = recorded and micros - tonumber(string.sub(recorded, STAMP_END + 1, EPOCH_CHECKED_END))
+-- include redlock/epoch
 if not recorded or ago_us < 0 or ago_us >= EPOCH_CHECK_US or since > now then
   if not value and several() then
     return {-2, 'w'}
@@ -103,7 +104,7 @@ if not recorded or ago_us < 0 or ago_us >= EPOCH_CHECK_US or since > now then
   if not recorded then
     redis.call('GET', epoch)
   end
-  -- include redlock/epoch
+  check_epoch()
 end
 local left_us = tonumber(since) + tonumber(greatest_us) - micros
 if left_us > 0 then

@@ -61,8 +61,9 @@ end
 local since = recorded and string.sub(recorded, STAMP_START, STAMP_END)
 local ago_us = 0 -- so that it is not written that the life was compared
 
--- Always: what is written within the quarantine rests on the comparison.
 -- include redlock/epoch
+-- Always: what is written within the quarantine rests on the comparison.
+local life = check_epoch()
 
 local reply = {now, since}
 for n = 1, (#KEYS - 1) / 2 do

@@ -318,6 +318,8 @@ func TestEveryNumberOfTheClientHasBounds(t *testing.T) {
 // boundsElsewhere are the arguments of modules of their own, and the test that tries each with what is too small and too large. Options
 // of clients are not in the list of the API: internal/wire has a test of those.
 var boundsElsewhere = map[string]string{
+	"inspect.Entry.IsHeld receiver":   "inspect TestHeldEntryHasHoldersOrARound",
+	"inspect.Entry.Summary receiver":  "inspect TestSummaryOfAnEntry",
 	"inspecthttp.New options":         "inspect/inspecthttp TestListEndsWithTheSession",
 	"gocron.NewLocker period":         "gocron TestPeriodsHaveBounds",
 	"gocron.Locker.PeriodOf period":   "gocron TestPeriodsHaveBounds",
