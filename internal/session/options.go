@@ -82,8 +82,11 @@ const notInOthers = proto.OptionKeep | proto.OptionTokenFloor | proto.OptionFirs
 //
 //nolint:gochecknoglobals // a constant table
 var contradictions = [][2]proto.Option{
-	{proto.OptionRenewedLease, proto.OptionFixedLease}, {proto.OptionMaxHold, proto.OptionFixedLease},
-	{proto.OptionKeepWarm, proto.OptionFixedLease}, {proto.OptionKeepWarm, proto.OptionMaxHold}, {proto.OptionWanted, proto.OptionFixedLease},
+	{proto.OptionRenewedLease, proto.OptionFixedLease},
+	{proto.OptionMaxHold, proto.OptionFixedLease},
+	{proto.OptionKeepWarm, proto.OptionFixedLease},
+	{proto.OptionKeepWarm, proto.OptionMaxHold},
+	{proto.OptionWanted, proto.OptionFixedLease},
 }
 
 // Contradiction returns an error if two of the options given contradict each other: the lock cannot have both, and must not

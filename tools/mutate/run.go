@@ -206,13 +206,17 @@ func (r *runner) work(byFolder map[string][]int) error {
 			return err
 		}
 	}
-	took := time.Since(start).Minutes()
-	var usage syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_CHILDREN, &usage) // it knows this argument
-	cpu := time.Duration(usage.Utime.Nano() + usage.Stime.Nano()).Minutes()
+	took, cpu := time.Since(start).Minutes(), usedByChildren().Minutes()
 	failed = errors.Join(failed, r.living(byFolder))
 	fmt.Printf("# %d mutants in %.1f min (of processors %.1f min): %.0f a minute\n", len(r.tried), took, cpu, float64(len(r.tried))/took)
 	return failed
+}
+
+// usedByChildren returns the time of processors that the children took.
+func usedByChildren() time.Duration {
+	var usage syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_CHILDREN, &usage) // it knows this argument
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
 // stageOf returns the stage of a folder. If each mutant meets only the cell that killed it before, it has those.
