@@ -9,11 +9,11 @@ require (
 	github.com/signalbox-go/signalbox v0.1.0
 	github.com/stretchr/testify v1.12.1
 	github.com/yuin/gopher-lua v1.1.1
+	go.uber.org/goleak v1.3.0
 	golang.org/x/sync v0.21.0
 )
 
 require (
-	go.uber.org/goleak v1.3.0 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/sys v0.47.0 // indirect
 )
