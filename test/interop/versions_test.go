@@ -43,7 +43,7 @@ func nextScript(s *scripts.Script) *scripts.Script {
 // withoutRecalls returns the version of a script that a client has which knows no holds that may be idle: it sends no recall.
 func withoutRecalls(s *scripts.Script) *scripts.Script {
 	older := nextScript(s)
-	older.Source = regexp.MustCompile(`(?m)^ +recall\(\)\n`).ReplaceAllString(older.Source, "")
+	older.Source = regexp.MustCompile(`(?m)^ +recall\(.*\)\n`).ReplaceAllString(older.Source, "")
 	older.SHA1 = fmt.Sprintf("%x", sha1.Sum([]byte(older.Source))) //nolint:gosec // see the import
 	return older
 }
