@@ -241,6 +241,13 @@ func (t *term) resign() error {
 	return err
 }
 
+// isResigned reports whether resign was called. The server is asked to release the lease after that.
+func (t *term) isResigned() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.mu.resigned
+}
+
 func (t *term) named(err error) error { return t.election.base.Named("", err) }
 
 func (t *term) explain(op string, err error) error { return t.election.base.Explain(op, err) }

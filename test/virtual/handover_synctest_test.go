@@ -11,6 +11,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/election"
+	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -119,5 +120,28 @@ func TestHandoverDoesNotDependOnAMessage(t *testing.T) {
 		_, err := election.New(f.user().Session, "a").Handover(f.Context(), "")
 		require.NoError(f, err)
 		require.Less(f, time.Since(began), election.DefaultLease+time.Second)
+	})
+}
+
+// P2: a leader that stops because it was asked is healthy while its hold lasts, and one that has lost its hold meanwhile is not.
+func TestALeaderThatHandsOverIsHealthy(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(f *fixture) {
+		users := f.queueUsers(3, time.Millisecond)
+		e := election.New(users[0].Session, "a")
+		term := leads(f, e)
+		candidate(f, election.New(users[1].Session, "a"))
+		time.Sleep(time.Second)
+		ctx, cancel := context.WithTimeout(f.Context(), time.Second)
+		defer cancel()
+		_, err := election.New(users[2].Session, "a").Handover(ctx, "")
+		require.ErrorIs(f, err, context.DeadlineExceeded)
+		require.ErrorIs(f, term.Err(), election.ErrHandover)
+		require.NoError(f, e.Health(f.Context()), "it stops in order")
+		require.NoError(f, fair.New(users[2].Session, "a").ForceUnlock(f.Context()))
+		time.Sleep(100 * time.Millisecond)
+		require.ErrorIs(f, e.Health(f.Context()), signalbox.ErrLost, "another leads, and its work still runs")
+		require.Error(f, term.Resign())
+		require.NoError(f, e.Health(f.Context()))
 	})
 }
