@@ -12,8 +12,8 @@
 -- returns  {1, found}  found is 1 if the holder is asked, and 0 if no candidate of member, or of
 --            another session than the holder's, is alive
 --          {0}  this hold has the lock no more
--- effects  writes KEYS[3]; moves the ticket of member to the head of KEYS[2]; sends a message to the
---          session of the hold
+-- effects  writes KEYS[3]; moves the ticket that was found to the head of KEYS[2], if it is that of
+--          member or behind one of the holder's session; sends a message to the session of the hold
 -- cost     O(candidates): TIME, GET, PTTL, ZRANGE, HGET each, HSET, and the message
 local holder, queue, heartbeats = KEYS[1], KEYS[2], KEYS[3]
 local id, member, keep_us = ARGV[1], ARGV[2], ARGV[3]
@@ -26,7 +26,7 @@ if other or string.sub(hold, 1, ID_LENGTH) ~= id or left_us == 0 then
   return {0}
 end
 
-local owner, found = string.sub(id, 1, SESSION_LENGTH), nil
+local owner, found, moves = string.sub(id, 1, SESSION_LENGTH), nil, member ~= ''
 local page = redis.call('ZRANGE', queue, 0, CANDIDATES_PAGE - 1)
 for n, ticket in ipairs(page) do
   local session = string.sub(ticket, 1, SESSION_LENGTH)
@@ -35,13 +35,14 @@ for n, ticket in ipairs(page) do
     found = n
     break
   end
+  moves = moves or session == owner -- the holder's session has further candidates
 end
 if not found then
   return {1, 0}
 end
 local till = string.format('%016.0f', tonumber(now) + keep_us)
 redis.call('HSET', heartbeats, 'move', till .. id)
-if member ~= '' and found > 1 then
+if moves and found > 1 then
   local head = redis.call('ZRANGE', queue, 0, 0, 'WITHSCORES')
   redis.call('ZADD', queue, 'XX', string.format('%.0f', head[2] - 1), page[found])
 end

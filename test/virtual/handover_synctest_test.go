@@ -145,3 +145,22 @@ func TestALeaderThatHandsOverIsHealthy(t *testing.T) {
 		require.NoError(f, e.Health(f.Context()))
 	})
 }
+
+// P6: a leader that is asked hands over to another session, also if further candidates of its own session wait before that.
+func TestALeaderHandsOverToAnotherSession(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(f *fixture) {
+		users := f.queueUsers(3, time.Millisecond)
+		a, b, operator := users[0].Session, users[1].Session, users[2].Session
+		f.runsElection(a, 0)
+		f.runsElection(a, 0)
+		f.runsElection(b, 0)
+		e := election.New(operator, "a")
+		for _, leads := range []string{b.ID(), a.ID(), b.ID()} {
+			l, err := e.Handover(f.Context(), "")
+			require.NoError(f, err)
+			require.Equal(f, leads, l.Session)
+			time.Sleep(2 * time.Second) // the leader before campaigns again
+		}
+	})
+}
