@@ -38,8 +38,8 @@ const (
 // for the one that was named.
 //
 // A request is bound to the term. Handover repeats it each second until the leader has changed, or until ctx ends; then the
-// leader forgets it within 5 s, but may have begun to stop. A leader learns of it by a message, and with WithPolling by a question, one
-// in each lease. A leader of an older release does not. Two round trips, and ten a second while it waits.
+// leader forgets it within 5 s, but may have begun to stop. A leader learns of it by a message; with WithPolling, or while it has no
+// subscription, by a question, one in each lease. A leader of an older release does not. Two round trips, and ten a second while it waits.
 //
 // It returns ErrNotHeld if no process leads, ErrNoCandidate if there is no such candidate, and the errors of Leader. After an error the
 // leader may still hand over.

@@ -113,7 +113,7 @@ type term struct {
 	cancel   context.CancelCauseFunc // ends root
 	bonds    hold.Bonds              // the contexts that end with root
 	timer    timers.Timer            // the end of the term, or the next write of the value
-	// wasWritten says, in a session that polls, that the background has written the value before: the term is not new.
+	// wasWritten says that the background has written the value, while no message could arrive: the term is not new.
 	wasWritten atomic.Bool
 
 	mu struct {

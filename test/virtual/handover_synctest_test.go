@@ -115,12 +115,25 @@ func TestHandoverDoesNotDependOnAMessage(t *testing.T) {
 	bubbleOfUsers(t, func(f *fixture) {
 		polling := f.user(signalbox.WithPolling()).Session
 		f.runsElection(polling, 0)
-		candidate(f, election.New(f.user().Session, "a"))
-		began := time.Now()
-		_, err := election.New(f.user().Session, "a").Handover(f.Context(), "")
-		require.NoError(f, err)
-		require.Less(f, time.Since(began), election.DefaultLease+time.Second)
+		f.handsOverWithinALease()
 	})
+	bubbleOfUsers(t, func(f *fixture) {
+		f.refusesSubscriptions()
+		f.runsElection(f.user().Session, 0)
+		f.handsOverWithinALease()
+	})
+}
+
+// handsOverWithinALease asks a leader that gets no messages to hand over to a candidate.
+func (f *fixture) handsOverWithinALease() {
+	f.Helper()
+	candidate(f, election.New(f.user().Session, "a"))
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(f.Context(), time.Minute)
+	defer cancel()
+	_, err := election.New(f.user().Session, "a").Handover(ctx, "")
+	require.NoError(f, err)
+	require.Less(f, time.Since(began), election.DefaultLease+time.Second)
 }
 
 // P2: a leader that stops because it was asked is healthy while its hold lasts, and one that has lost its hold meanwhile is not.
