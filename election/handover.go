@@ -12,6 +12,8 @@ import (
 	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/proto"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -56,6 +58,9 @@ func (e *Election) handover(ctx context.Context, session string) (Leader, error)
 	case first == (Leader{}):
 		return Leader{}, errs.ErrNotHeld
 	}
+	if err := e.base.Session.Handshake(ctx, e.keys.holder); err != nil {
+		return Leader{}, acquire.CutShort(ctx, err)
+	}
 	var asked time.Time // the zero time: at once
 	for {
 		if time.Since(asked) >= askEvery {
@@ -76,19 +81,24 @@ func (e *Election) handover(ctx context.Context, session string) (Leader, error)
 	}
 }
 
-// askLeader sends one request for the leader with that hold.
-func (e *Election) askLeader(ctx context.Context, held, session string) error {
-	reply, err := e.base.Session.Runner.Run(ctx, wire.Call{
+// askLeader sends one request for the leader with that hold. Executed late, it does nothing: the caller may have given up.
+func (e *Election) askLeader(ctx context.Context, held, member string) error {
+	of, slot := e.base.Session, e.base.Names.Slot
+	reply, err := of.Runner.Run(ctx, wire.Call{
 		Script: scripts.ElectionMove,
 		Keys:   []string{e.keys.holder, e.base.Names.QueueKey(), e.base.Names.HeartbeatsKey()},
-		Args:   []string{held, session, strconv.FormatInt(askFor.Microseconds(), 10)},
+		Args: []string{
+			held, member, strconv.FormatInt(askFor.Microseconds(), 10), of.NotAfter(slot, timers.Now(), session.MaxPatience).Text(),
+		},
 	})
 	switch {
 	case err != nil && wire.Judge(err) == wire.Final:
 		return acquire.CutShort(ctx, err)
+	case err == nil && reply.Code() == wire.Late:
+		of.Clock.Observe(slot, reply.Stamp(1), timers.Now()) // the next request is in time
 	case err == nil && reply.Code() == wire.Done && reply.Int(1) == 0:
-		if session != "" {
-			return fmt.Errorf("%w of session %q", ErrNoCandidate, session)
+		if member != "" {
+			return fmt.Errorf("%w of session %q", ErrNoCandidate, member)
 		}
 		return ErrNoCandidate
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2/server"
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
@@ -175,5 +176,37 @@ func TestALeaderHandsOverToAnotherSession(t *testing.T) {
 			require.Equal(f, leads, l.Session)
 			time.Sleep(2 * time.Second) // the leader before campaigns again
 		}
+	})
+}
+
+// P5: a request that the server executes when its caller has long given up asks nobody.
+func TestALateRequestAsksNoLeader(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(f *fixture) {
+		users := f.queueUsers(3, time.Millisecond)
+		term := leads(f, election.New(users[0].Session, "a"))
+		candidate(f, election.New(users[1].Session, "a"))
+		time.Sleep(time.Second)
+		operator := users[2]
+		_, err := election.New(operator.Session, "a").Handover(f.Context(), operator.Session.ID())
+		require.ErrorIs(f, err, election.ErrNoCandidate)
+		late := make(chan []string, 100)
+		f.redis.Server().SetPreHook(func(c *server.Peer, command string, args ...string) bool {
+			if command != "EVALSHA" || args[0] != scripts.ElectionMove.SHA1 {
+				return false
+			}
+			late <- append([]string{command}, args...)
+			c.Close()
+			return true
+		})
+		ctx, cancel := context.WithTimeout(f.Context(), 500*time.Millisecond)
+		defer cancel()
+		_, err = election.New(operator.Session, "a").Handover(ctx, "")
+		require.ErrorIs(f, err, context.DeadlineExceeded)
+		time.Sleep(10 * time.Second)
+		f.redis.Server().SetPreHook(nil)
+		require.Contains(f, run(f.redis.Server(), <-late), ":-1")
+		time.Sleep(time.Second)
+		require.NoError(f, term.Err())
 	})
 }
