@@ -278,7 +278,9 @@ func WithKeepWarm(d time.Duration) LockOption {
 //     subscribed.
 //   - if the message is lost, with WithPolling, or if the waiter has an older release, by the next renewal: within a second after the
 //     grant, later a third of the lease. So does a holder that was granted the lock by the queue: it learns by its first renewal
-//     who waits behind it. Beside WithKeepWarm such a holder gets no message, and learns by renewals alone.
+//     who waits behind it. Beside WithKeepWarm only the first waiter since the lock was free sends a message, also if it is of the
+//     holder's session, or gives up: the holder learns of all others by renewals. None comes in the last lease before the end that
+//     WithMaxHold sets.
 //
 // A message or a mark at the server is only a hint: the session asks, with one script for each lock, in one pipeline. An uncontended lock costs
 // what it costs without the option. Its renewals go in a script of their own; after a wait at the server each of them is followed by the

@@ -110,7 +110,8 @@ func (e *Election) fetchLeader(ctx context.Context) (l Leader, held string, err 
 // of the leader. One round trip, without a second try. It returns
 //
 //   - ErrLost if such a term was lost, and was not resigned yet: its work still runs. A
-//     leader that the server no longer knows gets it before its next renewal does;
+//     leader that the server no longer knows gets it before its next renewal does. A term that ended with ErrHandover
+//     is no such term while the server still names it;
 //   - the context's error, ErrNoReply, ErrRefused, ErrDenied or the client's own error if the server
 //     did not reply: a standby with this error would not lead if the leader died now;
 //   - ErrClosed if the session is closed.
@@ -130,8 +131,8 @@ func (e *Election) health(ctx context.Context) error {
 	for _, t := range terms {
 		err := t.err()
 		switch {
-		case errors.Is(err, errs.ErrReleased): // resigned meanwhile
-		case err != nil:
+		case errors.Is(err, errs.ErrReleased), t.isResigned(): // resigned meanwhile
+		case err != nil && !errors.Is(err, ErrHandover): // a term that was asked to hand over keeps its lease until its work has stopped
 			return fmt.Errorf("the term is over, and was not resigned: %w", acquire.WithoutOp(err))
 		case leads != t.hold:
 			return fmt.Errorf("%w: the server names another leader, or none", errs.ErrLost)

@@ -12,6 +12,8 @@ import (
 	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/proto"
+	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -38,8 +40,8 @@ const (
 // for the one that was named.
 //
 // A request is bound to the term. Handover repeats it each second until the leader has changed, or until ctx ends; then the
-// leader forgets it within 5 s, but may have begun to stop. A leader learns of it by a message, and with WithPolling by a question, one
-// in each lease. A leader of an older release does not. Two round trips, and ten a second while it waits.
+// leader forgets it within 5 s, but may have begun to stop. A leader learns of it by a message; with WithPolling, or while it has no
+// subscription, by a question, one in each lease. A leader of an older release does not. Two round trips, and ten a second while it waits.
 //
 // It returns ErrNotHeld if no process leads, ErrNoCandidate if there is no such candidate, and the errors of Leader. After an error the
 // leader may still hand over.
@@ -55,6 +57,9 @@ func (e *Election) handover(ctx context.Context, session string) (Leader, error)
 		return Leader{}, err
 	case first == (Leader{}):
 		return Leader{}, errs.ErrNotHeld
+	}
+	if err := e.base.Session.Handshake(ctx, e.keys.holder); err != nil {
+		return Leader{}, acquire.CutShort(ctx, err)
 	}
 	var asked time.Time // the zero time: at once
 	for {
@@ -76,19 +81,24 @@ func (e *Election) handover(ctx context.Context, session string) (Leader, error)
 	}
 }
 
-// askLeader sends one request for the leader with that hold.
-func (e *Election) askLeader(ctx context.Context, held, session string) error {
-	reply, err := e.base.Session.Runner.Run(ctx, wire.Call{
+// askLeader sends one request for the leader with that hold. Executed late, it does nothing: the caller may have given up.
+func (e *Election) askLeader(ctx context.Context, held, member string) error {
+	of, slot := e.base.Session, e.base.Names.Slot
+	reply, err := of.Runner.Run(ctx, wire.Call{
 		Script: scripts.ElectionMove,
 		Keys:   []string{e.keys.holder, e.base.Names.QueueKey(), e.base.Names.HeartbeatsKey()},
-		Args:   []string{held, session, strconv.FormatInt(askFor.Microseconds(), 10)},
+		Args: []string{
+			held, member, strconv.FormatInt(askFor.Microseconds(), 10), of.NotAfter(slot, timers.Now(), session.MaxPatience).Text(),
+		},
 	})
 	switch {
 	case err != nil && wire.Judge(err) == wire.Final:
 		return acquire.CutShort(ctx, err)
+	case err == nil && reply.Code() == wire.Late:
+		of.Clock.Observe(slot, reply.Stamp(1), timers.Now()) // the next request is in time
 	case err == nil && reply.Code() == wire.Done && reply.Int(1) == 0:
-		if session != "" {
-			return fmt.Errorf("%w of session %q", ErrNoCandidate, session)
+		if member != "" {
+			return fmt.Errorf("%w of session %q", ErrNoCandidate, member)
 		}
 		return ErrNoCandidate
 	}

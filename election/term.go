@@ -113,7 +113,7 @@ type term struct {
 	cancel   context.CancelCauseFunc // ends root
 	bonds    hold.Bonds              // the contexts that end with root
 	timer    timers.Timer            // the end of the term, or the next write of the value
-	// wasWritten says, in a session that polls, that the background has written the value before: the term is not new.
+	// wasWritten says that the background has written the value, while no message could arrive: the term is not new.
 	wasWritten atomic.Bool
 
 	mu struct {
@@ -239,6 +239,13 @@ func (t *term) resign() error {
 		return lost
 	}
 	return err
+}
+
+// isResigned reports whether resign was called. The server is asked to release the lease after that.
+func (t *term) isResigned() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.mu.resigned
 }
 
 func (t *term) named(err error) error { return t.election.base.Named("", err) }

@@ -143,7 +143,7 @@ func (r *electionRegistry) writeAll(terms []*term) {
 	}
 	for i, outcome := range r.session.Runner.RunMany(ctx, calls) {
 		if outcome.Err == nil {
-			if t := live[i]; t.written(outcome.Reply) == nil && r.session.Settings.Polling && t.wasWritten.Swap(true) {
+			if t := live[i]; t.written(outcome.Reply) == nil && !r.session.Forces.ReceivesRecalls(timers.Now()) && t.wasWritten.Swap(true) {
 				r.questions.Put(t) // no message says that it is asked to hand over
 			}
 			continue

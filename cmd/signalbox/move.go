@@ -10,6 +10,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/election"
+	"github.com/signalbox-go/signalbox/internal/words"
 )
 
 const moveHelp = `Ask the leader of ELECTION to hand over, and wait until another candidate leads. Nothing is taken away: the leader stops its
@@ -50,7 +51,7 @@ func newMove(s *serverFlags) *cobra.Command {
 		case err != nil:
 			return err
 		}
-		_, err = fmt.Fprintln(cmd.OutOrStdout(), leader.Session, leader.Label)
+		_, err = fmt.Fprintln(cmd.OutOrStdout(), leader.Session, words.Shown(leader.Label))
 		return err
 	})
 	return cmd

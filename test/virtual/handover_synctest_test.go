@@ -7,10 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2/server"
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/election"
+	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -114,10 +116,97 @@ func TestHandoverDoesNotDependOnAMessage(t *testing.T) {
 	bubbleOfUsers(t, func(f *fixture) {
 		polling := f.user(signalbox.WithPolling()).Session
 		f.runsElection(polling, 0)
-		candidate(f, election.New(f.user().Session, "a"))
-		began := time.Now()
-		_, err := election.New(f.user().Session, "a").Handover(f.Context(), "")
-		require.NoError(f, err)
-		require.Less(f, time.Since(began), election.DefaultLease+time.Second)
+		f.handsOverWithinALease()
+	})
+	bubbleOfUsers(t, func(f *fixture) {
+		f.refusesSubscriptions()
+		f.runsElection(f.user().Session, 0)
+		f.handsOverWithinALease()
+	})
+}
+
+// handsOverWithinALease asks a leader that gets no messages to hand over to a candidate.
+func (f *fixture) handsOverWithinALease() {
+	f.Helper()
+	candidate(f, election.New(f.user().Session, "a"))
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(f.Context(), time.Minute)
+	defer cancel()
+	_, err := election.New(f.user().Session, "a").Handover(ctx, "")
+	require.NoError(f, err)
+	require.Less(f, time.Since(began), election.DefaultLease+time.Second)
+}
+
+// P2: a leader that stops because it was asked is healthy while its hold lasts, and one that has lost its hold meanwhile is not.
+func TestALeaderThatHandsOverIsHealthy(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(f *fixture) {
+		users := f.queueUsers(3, time.Millisecond)
+		e := election.New(users[0].Session, "a")
+		term := leads(f, e)
+		candidate(f, election.New(users[1].Session, "a"))
+		time.Sleep(time.Second)
+		ctx, cancel := context.WithTimeout(f.Context(), time.Second)
+		defer cancel()
+		_, err := election.New(users[2].Session, "a").Handover(ctx, "")
+		require.ErrorIs(f, err, context.DeadlineExceeded)
+		require.ErrorIs(f, term.Err(), election.ErrHandover)
+		require.NoError(f, e.Health(f.Context()), "it stops in order")
+		require.NoError(f, fair.New(users[2].Session, "a").ForceUnlock(f.Context()))
+		time.Sleep(100 * time.Millisecond)
+		require.ErrorIs(f, e.Health(f.Context()), signalbox.ErrLost, "another leads, and its work still runs")
+		require.Error(f, term.Resign())
+		require.NoError(f, e.Health(f.Context()))
+	})
+}
+
+// P6: a leader that is asked hands over to another session, also if further candidates of its own session wait before that.
+func TestALeaderHandsOverToAnotherSession(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(f *fixture) {
+		users := f.queueUsers(3, time.Millisecond)
+		a, b, operator := users[0].Session, users[1].Session, users[2].Session
+		f.runsElection(a, 0)
+		f.runsElection(a, 0)
+		f.runsElection(b, 0)
+		e := election.New(operator, "a")
+		for _, leads := range []string{b.ID(), a.ID(), b.ID()} {
+			l, err := e.Handover(f.Context(), "")
+			require.NoError(f, err)
+			require.Equal(f, leads, l.Session)
+			time.Sleep(2 * time.Second) // the leader before campaigns again
+		}
+	})
+}
+
+// P5: a request that the server executes when its caller has long given up asks nobody.
+func TestALateRequestAsksNoLeader(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(f *fixture) {
+		users := f.queueUsers(3, time.Millisecond)
+		term := leads(f, election.New(users[0].Session, "a"))
+		candidate(f, election.New(users[1].Session, "a"))
+		time.Sleep(time.Second)
+		operator := users[2]
+		_, err := election.New(operator.Session, "a").Handover(f.Context(), operator.Session.ID())
+		require.ErrorIs(f, err, election.ErrNoCandidate)
+		late := make(chan []string, 100)
+		f.redis.Server().SetPreHook(func(c *server.Peer, command string, args ...string) bool {
+			if command != "EVALSHA" || args[0] != scripts.ElectionMove.SHA1 {
+				return false
+			}
+			late <- append([]string{command}, args...)
+			c.Close()
+			return true
+		})
+		ctx, cancel := context.WithTimeout(f.Context(), 500*time.Millisecond)
+		defer cancel()
+		_, err = election.New(operator.Session, "a").Handover(ctx, "")
+		require.ErrorIs(f, err, context.DeadlineExceeded)
+		time.Sleep(10 * time.Second)
+		f.redis.Server().SetPreHook(nil)
+		require.Contains(f, run(f.redis.Server(), <-late), ":-1")
+		time.Sleep(time.Second)
+		require.NoError(f, term.Err())
 	})
 }
