@@ -240,19 +240,23 @@ func (p *healPace) due(now timers.Instant) timers.Instant {
 // of one server and one round, which the group waits for.
 func (d *round) heal(m *session.Session, keys []int) {
 	for try := 1; ; try++ {
-		if keys = d.healOnce(m, keys); len(keys) == 0 || try == healTries {
+		var isLate bool
+		if keys, isLate = d.healOnce(m, keys); len(keys) == 0 || try == healTries {
 			return
 		}
-		m.Sleep(d.group.ctx, rand.N(hastePause), nil)
+		if !isLate {
+			m.Sleep(d.group.ctx, rand.N(hastePause), nil)
+		}
 	}
 }
 
-// healOnce sends one heal, and returns the keys that are worth another one.
-func (d *round) healOnce(m *session.Session, keys []int) (again []int) {
+// healOnce sends one heal, and returns the keys that are worth another one: at once if it came late. Renewals have no time in
+// their replies, so the server's clock may have been guessed long ago, and is learnt anew.
+func (d *round) healOnce(m *session.Session, keys []int) (again []int, isLate bool) {
 	ctx, cancel := context.WithTimeout(d.group.ctx, healPatience)
 	defer cancel()
 	if m.Handshake(ctx, d.batch.Keys[keys[0]]) != nil || m.Runner.Clustered() {
-		return nil
+		return nil, false
 	}
 	now := timers.Now()
 	patience, keys := d.healable(now, keys)
@@ -271,11 +275,14 @@ func (d *round) healOnce(m *session.Session, keys []int) (again []int) {
 		}
 	}
 	if len(sent) == 0 {
-		return nil
+		return nil, false
 	}
 	reply, err := m.Runner.Run(ctx, call)
 	codes := healCodes(reply, err, len(sent))
 	serverNow, since := reply.Stamp(0), reply.Stamp(1)
+	if isLate = err == nil && reply.Code() == wire.Late; isLate {
+		serverNow = reply.Stamp(1)
+	}
 	if serverNow != 0 && err == nil {
 		m.Clock.Observe(0, serverNow, timers.Now())
 	}
@@ -291,7 +298,10 @@ func (d *round) healOnce(m *session.Session, keys []int) (again []int) {
 		case nothing:
 		}
 	}
-	return again
+	if isLate {
+		again = sent
+	}
+	return again, isLate
 }
 
 // healable returns those of keys whose hold a quorum has confirmed, and for how long each of them lives at the least.

@@ -48,8 +48,11 @@ if kind == 'sb1-' and #value == STAMP_END then
   floor = string.sub(value, STAMP_START, STAMP_END)
 elseif kind == 'sb1q' and #value >= WAITER_END and #value <= WAITER_END + MAX_TAIL then
   if string.sub(value, ID_START, ID_END) == string.sub(hold, 1, ID_LENGTH) then
-    redis.call('PEXPIRE', holder, ttl_ms)
-    note_life(holder, ttl_ms, value)
+    -- It may come after a heal, whose life is longer, and on which the holder counts.
+    if redis.call('PTTL', holder) < tonumber(ttl_ms) then
+      redis.call('PEXPIRE', holder, ttl_ms)
+      note_life(holder, ttl_ms, value)
+    end
     return {1, string.sub(value, STAMP_START, STAMP_END), now}
   end
   local noted_waiter = string.sub(value, ID_END + 1, WAITER_END)

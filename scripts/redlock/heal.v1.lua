@@ -8,7 +8,7 @@
 -- KEYS[1]  epoch  string: see redlock/acquire v1
 -- KEYS[n]  pair  two by hold, at 2n and 2n+1: holder, fence
 --            holder  string: see redlock/acquire v1
---            fence   string: see redlock/acquire v1
+--            fence   string: see redlock/acquire v1; raised to a floor that the hold replaces
 -- ARGV[1]  not_after  stamp; executed later, nothing is written
 -- ARGV[n]  request  seven by hold, at 7n-5 to 7n+1: hold, stamp, ttl_ms, greatest_us, granted,
 --          reported, fenced
@@ -65,6 +65,11 @@ local ago_us = 0 -- so that it is not written that the life was compared
 -- Always: what is written within the quarantine rests on the comparison.
 local life = check_epoch()
 
+-- Makes the fence stamp if it is less, and reports whether it is not less now.
+local function raise_fence(fence, kept, stamp)
+  return kept and kept >= stamp or not redis.pcall('SET', fence, stamp, 'PX', FENCE_TTL_MS)['err']
+end
+
 local reply = {now, since}
 for n = 1, (#KEYS - 1) / 2 do
   local holder, fence = KEYS[2 * n], KEYS[2 * n + 1]
@@ -84,7 +89,11 @@ for n = 1, (#KEYS - 1) / 2 do
   elseif ttl_ms ~= '0' then
     local text = 'sb1q' .. stamp .. hold .. (tonumber(ttl_ms) > NOTED_LIFE_MS and '\n' .. ttl_ms or '')
     local written
-    if is_floor then
+    local floor = is_floor and string.sub(value, STAMP_START) or ''
+    if floor > stamp and not raise_fence(fence, values[2 * n + 1], floor) then
+      -- If this comes after the release, it is perhaps the floor of a later lease.
+      written = {err = 'the floor would be lost'}
+    elseif is_floor then
       written = redis.pcall('SET', holder, text, 'PX', ttl_ms)
     else
       written = redis.pcall('SET', holder, text, 'PX', ttl_ms, 'NX') -- a key of another type stays
@@ -92,10 +101,8 @@ for n = 1, (#KEYS - 1) / 2 do
     code = not written and -2 or written['err'] and -8 or 1
   end
   if code == 1 and fenced == '1' then
-    local kept = values[2 * n + 1]
-    if not kept or kept < stamp then
-      kept = redis.pcall('SET', fence, stamp, 'PX', FENCE_TTL_MS)
-      code = kept['err'] and -8 or 1
+    if not (is_floor and string.sub(value, STAMP_START) > stamp) then -- else it is greater since now
+      code = raise_fence(fence, values[2 * n + 1], stamp) and 1 or -8
     end
     if is_hold and string.sub(value, STAMP_START, STAMP_END) < stamp then
       redis.pcall('SET', holder, 'sb1q' .. stamp .. string.sub(value, ID_START), 'KEEPTTL')
