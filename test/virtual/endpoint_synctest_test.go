@@ -34,7 +34,7 @@ func bubbleOfEndpoint(t *testing.T, routing redistest.Routing, n int, test func(
 	bubbleOf(t, n, func(r *redlockServers) {
 		var dials []func() (net.Conn, error)
 		for i, f := range r.servers {
-			r.ahead[i] = time.Duration(i) * time.Minute
+			r.setAhead(i, time.Duration(i)*time.Minute)
 			dials = append(dials, func() (net.Conn, error) { return f.redis.Dial() })
 		}
 		e := &endpoint{r, redistest.NewPipeRouter(routing, dials...)}

@@ -46,7 +46,7 @@ func healBubble(t *testing.T, n int, test func(h *healServers)) {
 			f.redis.Server().SetPreHook(func(c *server.Peer, command string, args ...string) bool {
 				switch {
 				case strings.HasPrefix(command, "EVAL"):
-					f.redis.SetTime(time.Now().Add(r.ahead[i]))
+					f.redis.SetTime(time.Now().Add(r.aheadOf(i)))
 					if args[0] == scripts.RedlockHeal.SHA1 {
 						h.heals[i].Add(1)
 						if delay := h.delay.Load(); delay != nil && args[11] != "" { // the epoch of the first hold
@@ -130,7 +130,7 @@ func (h *healServers) lose(i int) {
 // has reports whether a server has a hold of a lock.
 func (h *healServers) has(i int, name string) bool {
 	f := h.servers[i]
-	f.redis.SetTime(time.Now().Add(h.ahead[i]))
+	f.redis.SetTime(time.Now().Add(h.aheadOf(i)))
 	value, err := f.redis.Get(locktest.Key(name))
 	return err == nil && strings.HasPrefix(value, "sb1q")
 }
@@ -338,7 +338,7 @@ func TestRedlockHeals_KeepTheFence(t *testing.T) {
 		require.NoError(h, lease.Unlock())
 		time.Sleep(time.Minute)
 		for i := range h.ahead {
-			h.ahead[i] = -10 * time.Minute
+			h.setAhead(i, -10*time.Minute)
 			h.remove(i)
 			since := time.Now().Add(-time.Hour).UnixMicro()
 			require.NoError(h, h.servers[i].redis.Set("sb:epoch", fmt.Sprintf("sb1e%016d%016d%s", since, since, h.life(i))))
@@ -476,10 +476,14 @@ func TestRedlockHeals_CostNothingOtherwise(t *testing.T) {
 	})
 }
 
-// The storm: a server restarts without data every 20 s, for ten minutes. Beside a lease that is held for all that time, a rival asks for
+// The storm: a server restarts without data every 20 s, for ten minutes, or for two if tests are to be short. Beside a lease that is held for all that time, a rival asks for
 // it, a lock is taken by force while messages are lost, and a holder is cut off for longer than its lease.
 func TestRedlockHeals_Storm(t *testing.T) {
 	t.Parallel()
+	lasts := 10 * time.Minute
+	if testing.Short() {
+		lasts = 2 * time.Minute
+	}
 	for name, c := range map[string]struct {
 		lease time.Duration
 		hides bool
@@ -488,11 +492,12 @@ func TestRedlockHeals_Storm(t *testing.T) {
 			t.Parallel()
 			healBubble(t, 3, func(h *healServers) {
 				h.hides.Store(c.hides)
-				storm := &storm{healServers: h, lease: signalbox.WithRenewedLease(c.lease), ends: time.Now().Add(10 * time.Minute)}
+				storm := &storm{healServers: h, lease: signalbox.WithRenewedLease(c.lease), ends: time.Now().Add(lasts)}
 				lease, _, _ := h.held(storm.lease, redlock.Fenced())
-				storm.run(func() { storm.rival(lease) })
-				storm.run(storm.force)
-				storm.run(storm.cutOff)
+				rival, forced, forcing, cut, next := storm.side(), storm.side(), storm.side(), storm.side(), storm.side()
+				storm.run(func() { storm.rival(lease, rival) })
+				storm.run(func() { storm.force(forced, forcing) })
+				storm.run(func() { storm.cutOff(cut, next) })
 				for i := 0; time.Now().Before(storm.ends); i++ {
 					h.restart(i%3, time.Second)
 					time.Sleep(19 * time.Second)
@@ -522,6 +527,18 @@ type storm struct {
 	done  chan struct{}
 }
 
+// side is a process of a storm.
+type side struct {
+	sessions []*signalbox.Session
+	wires    []*wire
+}
+
+// side makes one, before anything runs beside it.
+func (s *storm) side() side {
+	sessions, wires := s.process()
+	return side{sessions, wires}
+}
+
 func (s *storm) run(what func()) {
 	if s.done == nil {
 		s.done = make(chan struct{}, 3)
@@ -533,9 +550,8 @@ func (s *storm) run(what func()) {
 }
 
 // rival asks for the lock that is held.
-func (s *storm) rival(held signalbox.Lease) {
-	sessions, _ := s.process()
-	mu := redlock.New(sessions, "a", s.lease, redlock.Fenced())
+func (s *storm) rival(held signalbox.Lease, by side) {
+	mu := redlock.New(by.sessions, "a", s.lease, redlock.Fenced())
 	for time.Now().Before(s.ends) {
 		ctx, cancel := context.WithTimeout(s.Context(), 7*time.Second)
 		if lease, err := mu.Lock(ctx); err == nil {
@@ -554,13 +570,11 @@ func (s *storm) rival(held signalbox.Lease) {
 }
 
 // force takes a lock by force whose holder does not hear of it by message. Its tokens rise.
-func (s *storm) force() {
-	sessions, wires := s.process()
-	others, _ := s.process()
-	for _, w := range wires {
+func (s *storm) force(holder, other side) {
+	for _, w := range holder.wires {
 		w.losesMessages.Store(true)
 	}
-	mu, other := redlock.New(sessions, "forced", s.lease, redlock.Fenced()), redlock.New(others, "forced", s.lease, redlock.Fenced())
+	mu, by := redlock.New(holder.sessions, "forced", s.lease, redlock.Fenced()), redlock.New(other.sessions, "forced", s.lease, redlock.Fenced())
 	last := uint64(0)
 	for time.Now().Before(s.ends) {
 		lease, err := mu.Lock(s.Context())
@@ -573,7 +587,7 @@ func (s *storm) force() {
 		}
 		last = lease.Token()
 		time.Sleep(rand.N(40 * time.Second))
-		if other.ForceUnlock(s.Context()) == nil {
+		if by.ForceUnlock(s.Context()) == nil {
 			select {
 			case <-lease.Done():
 			case <-time.After(16 * time.Second):
@@ -585,10 +599,9 @@ func (s *storm) force() {
 }
 
 // cutOff lets a holder stand still for longer than its lease: another one has the lock then.
-func (s *storm) cutOff() {
-	sessions, wires := s.process()
-	others, _ := s.process()
-	mu, other := redlock.New(sessions, "cut", s.lease), redlock.New(others, "cut", s.lease)
+func (s *storm) cutOff(holder, next side) {
+	wires := holder.wires
+	mu, other := redlock.New(holder.sessions, "cut", s.lease), redlock.New(next.sessions, "cut", s.lease)
 	for time.Now().Before(s.ends) {
 		lease, err := mu.Lock(s.Context())
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,22 +28,27 @@ type redlockServers struct {
 	*testing.T
 
 	servers []*fixture
-	ahead   []time.Duration // the advance of each clock
-	ends    []func()        // functions that close the sessions
+	ahead   []atomic.Int64 // the advance of each clock, a time.Duration
+	ends    []func()       // functions that close the sessions
 }
+
+// setAhead sets by how much the clock of a server is ahead.
+func (r *redlockServers) setAhead(i int, by time.Duration) { r.ahead[i].Store(int64(by)) }
+
+func (r *redlockServers) aheadOf(i int) time.Duration { return time.Duration(r.ahead[i].Load()) }
 
 // bubbleOf runs a test in virtual time, with so many servers that are new.
 func bubbleOf(t *testing.T, n int, test func(r *redlockServers)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC)))
-		r := &redlockServers{T: t, ahead: make([]time.Duration, n)}
+		r := &redlockServers{T: t, ahead: make([]atomic.Int64, n)}
 		defer arrive()
 		for i := range n {
 			f := &fixture{T: t, redis: newEmbedded(t)}
 			f.redis.Server().SetPreHook(func(_ *server.Peer, command string, _ ...string) bool {
 				if strings.HasPrefix(command, "EVAL") { // not what scripts call, for which the server is locked
-					f.redis.SetTime(time.Now().Add(r.ahead[i]))
+					f.redis.SetTime(time.Now().Add(r.aheadOf(i)))
 					f.commands.Add(1)
 				}
 				return false
@@ -62,7 +68,7 @@ func bubbleOf(t *testing.T, n int, test func(r *redlockServers)) {
 // makeReady lets the servers be known for long enough to grant.
 func (r *redlockServers) makeReady() {
 	for i, f := range r.servers {
-		since := time.Now().Add(r.ahead[i] - time.Hour).UnixMicro()
+		since := time.Now().Add(r.aheadOf(i) - time.Hour).UnixMicro()
 		require.NoError(r, f.redis.Set("sb:epoch", fmt.Sprintf("sb1e%016d%016d", since, since)))
 		f.redis.SetTTL("sb:epoch", 7*24*time.Hour)
 	}
@@ -150,7 +156,8 @@ func TestALockTakesOneRoundTripToAQuorum(t *testing.T) {
 func TestAServerWhoseClockIsAMinuteOffDoesNoHarm(t *testing.T) {
 	t.Parallel()
 	bubbleOf(t, 5, func(r *redlockServers) {
-		r.ahead[0], r.ahead[3] = time.Minute, -time.Minute
+		r.setAhead(0, time.Minute)
+		r.setAhead(3, -time.Minute)
 		r.makeReady()
 		one, wires := r.process()
 		other, otherWires := r.process()

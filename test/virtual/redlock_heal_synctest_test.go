@@ -26,7 +26,7 @@ func TestRedlockHeals_WhateverTheServersClock(t *testing.T) {
 			healBubble(t, 3, func(h *healServers) {
 				lease, _, _ := h.held()
 				time.Sleep(time.Minute)
-				h.ahead[1] = ahead
+				h.setAhead(1, ahead)
 				h.lose(1)
 				time.Sleep(12500 * time.Millisecond)
 				require.True(h, h.has(1, "a"))
@@ -47,7 +47,7 @@ func (h *healServers) intercept(i int, script *scripts.Script, by time.Duration,
 	f.Server().SetPreHook(func(c *server.Peer, command string, args ...string) bool {
 		switch {
 		case strings.HasPrefix(command, "EVAL"):
-			f.SetTime(time.Now().Add(h.ahead[i]))
+			f.SetTime(time.Now().Add(h.aheadOf(i)))
 			if args[0] == script.SHA1 && !isDelayed && due() {
 				isDelayed = true
 				go d.execute(args)
@@ -87,7 +87,7 @@ func TestRedlockHeals_BeforeTheAcquireComes(t *testing.T) {
 func TestRedlockHeals_LetNoTokenFall(t *testing.T) {
 	t.Parallel()
 	healBubble(t, 3, func(h *healServers) {
-		h.ahead[2] = 30 * time.Second
+		h.setAhead(2, 30*time.Second)
 		h.lose(1)
 		began := time.Now()
 		sent := h.intercept(1, scripts.RedlockHeal, 2500*time.Millisecond, func() bool { return time.Since(began) > 10500*time.Millisecond })

@@ -50,7 +50,7 @@ func (r *redlockServers) warm(mu *redlock.Lock) {
 // value returns what a server has of the lock "a", "" if that is nothing.
 func (r *redlockServers) value(i int) string {
 	f := r.servers[i]
-	f.redis.SetTime(time.Now().Add(r.ahead[i]))
+	f.redis.SetTime(time.Now().Add(r.aheadOf(i)))
 	value, err := f.redis.Get(locktest.Key("a"))
 	if err != nil {
 		return "" // there is no such key
@@ -72,7 +72,7 @@ func (r *redlockServers) holds() (n int) {
 func (r *redlockServers) foreign(i int, digit string, life time.Duration) {
 	r.Helper()
 	f := r.servers[i]
-	f.redis.SetTime(time.Now().Add(r.ahead[i]))
+	f.redis.SetTime(time.Now().Add(r.aheadOf(i)))
 	value := "sb1q" + "1780000000000000" + strings.Repeat("f", 22) + strings.Repeat(digit, 19) + strings.Repeat("-", 22)
 	require.NoError(r, f.redis.Set(locktest.Key("a"), value))
 	f.redis.SetTTL(locktest.Key("a"), life)
@@ -323,7 +323,7 @@ func TestRedlock_EmptiedServer_GrantsNothingForOneLease(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			bubbleOf(t, 3, func(r *redlockServers) {
-				r.ahead[2] = c.ahead
+				r.setAhead(2, c.ahead)
 				r.makeReady()
 				fixed := signalbox.WithFixedLease(8 * time.Second)
 				sessions, _ := r.process(signalbox.WithPolling()) // it does not learn that its hold has lost its quorum
@@ -454,7 +454,7 @@ func TestRedlock_Fenced_TokensRiseWhateverTheClocksSay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			bubbleOf(t, 3, func(r *redlockServers) {
-				r.ahead[0] = 10 * time.Minute
+				r.setAhead(0, 10*time.Minute)
 				r.makeReady()
 				mu, wires := r.lock(c.options...)
 				other, theirs := r.lock(c.options...)
