@@ -51,7 +51,7 @@ func (s *stage) start() (*process, error) {
 	if !s.isLong {
 		p.cmd.Args = append(p.cmd.Args, "-test.short")
 	}
-	p.cmd.Dir, p.cmd.Env = filepath.Join(s.root, s.folder), append(os.Environ(), "GOWORK=off", "GOMAXPROCS=1", "TMPDIR="+filepath.Dir(s.base), worker.EnvBase+"="+s.base, worker.EnvCells+"="+strings.Join(s.cells, "\n"))
+	p.cmd.Dir, p.cmd.Env = filepath.Join(s.root, s.folder), append(os.Environ(), "GOWORK=", "GOMAXPROCS=1", "TMPDIR="+filepath.Dir(s.base), worker.EnvBase+"="+s.base, worker.EnvCells+"="+strings.Join(s.cells, "\n"))
 	p.cmd.Stdout, p.cmd.Stderr, p.cmd.ExtraFiles = log, log, []*os.File{out}
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	jobs, err := p.cmd.StdinPipe()
