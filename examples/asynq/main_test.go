@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox/examples/internal/jobs"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
@@ -15,9 +16,9 @@ func TestABusyTenantsJobsAreGivenBackAndWoken(t *testing.T) {
 	server := redistest.Start(t)
 	seen, err := run(t.Context(), server.URL(), "signalbox")
 	require.NoError(t, err)
-	require.Equal(t, perTenant, seen.most, "jobs of a tenant at once, over both workers")
-	require.Zero(t, seen.retries, "no retry is spent")
-	require.LessOrEqual(t, seen.starts, 4*tenants*jobs, "few are woken")
+	require.Equal(t, perTenant, seen.Most, "jobs of a tenant at once, over both workers")
+	require.Zero(t, seen.Retries, "no retry is spent")
+	require.LessOrEqual(t, seen.Starts, 4*jobs.Tenants*jobs.Jobs, "few are woken")
 	for _, key := range server.Keys("parked:*") {
 		t.Errorf("%s is left", key)
 	}

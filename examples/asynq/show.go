@@ -5,102 +5,52 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/signalbox-go/signalbox"
-)
-
-const (
-	workers = 2
-	tenants = 3
-	jobs    = 30 // of each tenant
-	work    = 50 * time.Millisecond
+	"github.com/signalbox-go/signalbox/examples/internal/jobs"
 )
 
 // show has the same jobs done under both limits, and prints what each took.
 func show(ctx context.Context, url string) error {
-	fmt.Printf("%d tenants, %d jobs of %v each; %d workers, at most %d jobs of a tenant at once\n", tenants, jobs, work, workers, perTenant)
-	for _, way := range []string{"signalbox", "asynq/x/rate"} {
-		seen, err := run(ctx, url, way)
-		if err != nil {
-			return fmt.Errorf("%s: %w", way, err)
-		}
-		fmt.Printf("%s: %.1f s, %.1f starts a job, at most %d at once, %d retries spent\n", way, seen.took.Seconds(),
-			float64(seen.starts)/(tenants*jobs), seen.most, seen.retries)
-	}
-	return nil
-}
-
-// record is what a run saw.
-type record struct {
-	mu      sync.Mutex     // guards what follows; handlers of all workers use it
-	now     map[string]int // how many jobs of a tenant run
-	most    int
-	starts  int // calls of a handler, those that gave the job back among them
-	retries int
-	took    time.Duration
-	left    chan struct{} // has a value for each job that is done
-}
-
-// count counts each time that asynq starts a job.
-func (r *record) count(next asynq.Handler) asynq.Handler {
-	return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
-		r.mu.Lock()
-		r.starts++
-		if retried, _ := asynq.GetRetryCount(ctx); retried > 0 {
-			r.retries++
-		}
-		r.mu.Unlock()
-		return next.ProcessTask(ctx, task)
+	return jobs.Compare(perTenant, "retries", []string{"signalbox", "asynq/x/rate"}, func(way string) (*jobs.Record, error) {
+		return run(ctx, url, way)
 	})
 }
 
-// work is the job.
-func (r *record) work(ctx context.Context, task *asynq.Task) error {
-	change := func(by int) {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.now[string(task.Payload())] += by
-		r.most = max(r.most, r.now[string(task.Payload())])
-	}
-	change(1)
-	defer change(-1)
-	timer := time.NewTimer(work)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		r.left <- struct{}{}
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
+// count counts each time that asynq starts a job.
+func count(seen *jobs.Record) asynq.MiddlewareFunc {
+	return func(next asynq.Handler) asynq.Handler {
+		return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
+			retried, _ := asynq.GetRetryCount(ctx)
+			seen.Start(retried > 0)
+			return next.ProcessTask(ctx, task)
+		})
 	}
 }
 
 // run does all jobs one way.
-func run(ctx context.Context, url, way string) (*record, error) {
+func run(ctx context.Context, url, way string) (*jobs.Record, error) {
 	options, err := redis.ParseURL(url)
 	if err != nil {
 		return nil, err
 	}
 	client := redis.NewClient(options)
 	defer client.Close()
-	seen := &record{now: make(map[string]int), left: make(chan struct{}, tenants*jobs)}
 	queue := asynq.NewClientFromRedisClient(client)
-	for i := range tenants * jobs {
-		if _, err := queue.EnqueueContext(ctx, asynq.NewTask("send", []byte(strconv.Itoa(i%tenants)))); err != nil {
+	for i := range jobs.Tenants * jobs.Jobs {
+		if _, err := queue.EnqueueContext(ctx, asynq.NewTask("send", []byte(strconv.Itoa(i%jobs.Tenants)))); err != nil {
 			return nil, err
 		}
 	}
-	start := time.Now()
-	for range workers {
+	seen := jobs.NewRecord()
+	for range jobs.Workers {
 		session, err := signalbox.Dial(ctx, url, signalbox.WithPrefix("jobs:"))
 		if err != nil {
 			return nil, err
@@ -118,22 +68,14 @@ func run(ctx context.Context, url, way string) (*record, error) {
 		}
 		server := asynq.NewServerFromRedisClient(client, c)
 		mux := asynq.NewServeMux()
-		mux.Use(seen.count, middleware)
-		mux.HandleFunc("send", seen.work)
+		mux.Use(count(seen), middleware)
+		mux.HandleFunc("send", func(ctx context.Context, task *asynq.Task) error { return seen.Do(ctx, string(task.Payload())) })
 		if err := server.Start(mux); err != nil {
 			return nil, err
 		}
 		defer server.Shutdown()
 	}
-	for range tenants * jobs {
-		select {
-		case <-seen.left:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
-	seen.took = time.Since(start)
-	return seen, nil
+	return seen, seen.Wait(ctx)
 }
 
 // rate is the limit that asynq has in its module x: Semaphore of package x/rate, by its rule. The module has no release that

@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox/examples/internal/jobs"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
@@ -25,9 +26,9 @@ func TestABusyTenantsJobsAreSnoozedAndWoken(t *testing.T) {
 	database := startPostgres(t)
 	seen, err := run(t.Context(), redistest.Start(t).URL(), database, "signalbox")
 	require.NoError(t, err)
-	require.Equal(t, perTenant, seen.most, "jobs of a tenant at once, over both workers")
-	require.Zero(t, seen.retries, "no attempt is spent")
-	require.LessOrEqual(t, seen.starts, 4*tenants*jobs, "few are woken")
+	require.Equal(t, perTenant, seen.Most, "jobs of a tenant at once, over both workers")
+	require.Zero(t, seen.Retries, "no attempt is spent")
+	require.LessOrEqual(t, seen.Starts, 4*jobs.Tenants*jobs.Jobs, "few are woken")
 }
 
 // startPostgres starts a server for this test, and returns the URL of its database. It does not run as root, so root starts it
