@@ -25,10 +25,10 @@ var ErrHandover = errors.New("the leader was asked to hand over")
 var ErrNoCandidate = errors.New("no candidate waits")
 
 const (
-	// askEvery is how often Handover asks the leader, and lookEvery how often it looks for another one.
-	askEvery, lookEvery = time.Second, 100 * time.Millisecond
-	// askFor is how long the server remembers a request that is not repeated.
-	askFor = 5 * time.Second
+	// requestPause is how often Handover repeats its request, and pollPause how often it polls for another leader.
+	requestPause, pollPause = time.Second, 100 * time.Millisecond
+	// requestLife is how long the server remembers a request that is not repeated.
+	requestLife = 5 * time.Second
 )
 
 // Handover asks the leader to hand over to another candidate, and returns the next leader. It is for planned work, as before the
@@ -61,11 +61,11 @@ func (e *Election) handover(ctx context.Context, session string) (Leader, error)
 	if err := e.base.Session.Handshake(ctx, e.keys.holder); err != nil {
 		return Leader{}, acquire.CutShort(ctx, err)
 	}
-	var asked time.Time // the zero time: at once
+	var requested time.Time // the zero time: at once
 	for {
-		if time.Since(asked) >= askEvery {
-			asked = time.Now()
-			if err := e.askLeader(ctx, held[:min(len(held), proto.HoldSize)], session); err != nil {
+		if time.Since(requested) >= requestPause {
+			requested = time.Now()
+			if err := e.requestHandover(ctx, held[:min(len(held), proto.HoldSize)], session); err != nil {
 				return Leader{}, err
 			}
 		}
@@ -75,20 +75,20 @@ func (e *Election) handover(ctx context.Context, session string) (Leader, error)
 		case err == nil && next != (Leader{}) && next.Token != first.Token:
 			return next, nil
 		}
-		if e.base.Session.Sleep(ctx, lookEvery, e.registry.Context().Done()); ctx.Err() != nil {
+		if e.base.Session.Sleep(ctx, pollPause, e.registry.Context().Done()); ctx.Err() != nil {
 			return Leader{}, errs.Ended(ctx)
 		}
 	}
 }
 
-// askLeader sends one request for the leader with that hold. Executed late, it does nothing: the caller may have given up.
-func (e *Election) askLeader(ctx context.Context, held, member string) error {
+// requestHandover sends one request to the leader with that hold. Executed late, it does nothing: the caller may have given up.
+func (e *Election) requestHandover(ctx context.Context, held, member string) error {
 	of, slot := e.base.Session, e.base.Names.Slot
 	reply, err := of.Runner.Run(ctx, wire.Call{
 		Script: scripts.ElectionMove,
 		Keys:   []string{e.keys.holder, e.base.Names.QueueKey(), e.base.Names.HeartbeatsKey()},
 		Args: []string{
-			held, member, strconv.FormatInt(askFor.Microseconds(), 10), of.NotAfter(slot, timers.Now(), session.MaxPatience).Text(),
+			held, member, strconv.FormatInt(requestLife.Microseconds(), 10), of.NotAfter(slot, timers.Now(), session.MaxPatience).Text(),
 		},
 	})
 	switch {
@@ -102,7 +102,7 @@ func (e *Election) askLeader(ctx context.Context, held, member string) error {
 		}
 		return ErrNoCandidate
 	}
-	return nil // without a reply, or for another leader: the caller looks who leads
+	return nil // without a reply, or for another leader: the caller fetches the leader
 }
 
 // Recall implements session.RecallRegistry: a message for the hold of a term is a hint that it is asked to hand over.
@@ -124,8 +124,8 @@ func (*electionRegistry) RecallAll() {}
 // Resubscribed implements session.RecallRegistry. Handover repeats what was lost.
 func (*electionRegistry) Resubscribed() {}
 
-// askAll asks whether these terms are asked to hand over.
-func (r *electionRegistry) askAll(terms []*term) {
+// sendQuestions asks whether these terms are asked to hand over.
+func (r *electionRegistry) sendQuestions(terms []*term) {
 	ctx, cancel := errs.WithTimeout(r.Context(), writePatience)
 	defer cancel()
 	calls := make([]wire.Call, len(terms))

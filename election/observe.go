@@ -124,7 +124,7 @@ func registryOf(s *session.Session) *electionRegistry {
 		r := &electionRegistry{session: s}
 		r.Init(s.Timers, s.Dispatch, s.Runner)
 		r.writes = timers.NewCollector(s.Timers, r.writeAll)
-		r.questions = timers.NewCollector(s.Timers, r.askAll)
+		r.questions = timers.NewCollector(s.Timers, r.sendQuestions)
 		r.terms.byKey = make(map[string]map[*term]struct{})
 		return r
 	})

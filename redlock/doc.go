@@ -27,7 +27,7 @@
 //     Renewals give a lease that a majority still has back to servers that lost their data. So a
 //     lease survives if servers restart one after the other, a third of the lease and 2 s apart
 //     (a greatest lease and two thirds, if that is longer or if INFO is denied). Fixed leases are not
-//     given back, and neither is a lease of which ForceUnlock ended the hold on a server.
+//     given back, and neither is a lease whose hold ForceUnlock ended on a server.
 //  3. Fencing: with Fenced, a lease has a greater token than every earlier one, if the servers'
 //     clocks differ by less than a day. Without Fenced, its token is greater only than those of
 //     earlier leases whose Unlock returned nil, and only if the clocks differ by less than a minute

@@ -30,12 +30,8 @@ const (
 	hastePause = time.Second
 )
 
-// healing is what a ballot knows of servers that said that its hold is gone. ballot.mu guards it.
-type healing struct {
-	members []memberHealing // by server
-	// removed says that a server had the hold and removed it. The lease is healed nowhere from then on.
-	removed bool
-}
+// healing is what a ballot knows of each server since one said that its hold is gone. ballot.mu guards it.
+type healing []memberHealing
 
 // memberHealing is what is known of one server since healing began.
 type memberHealing struct {
@@ -47,13 +43,18 @@ type memberHealing struct {
 	notAfter   wire.Stamp     // the latest not-after of the heals
 	isSent     bool           // a heal has no reply yet
 	isUnknown  bool           // a heal that may have been executed had no reply
-	removed    bool           // the server had the hold, and removed it
+	removed    bool           // the server had the hold, and removed it: the lease is healed nowhere from then on
+}
+
+// hasEnded reports whether a server removed the hold, so that the lease is healed nowhere.
+func (h healing) hasEnded() bool {
+	return slices.ContainsFunc(h, func(at memberHealing) bool { return at.removed })
 }
 
 // healingLocked returns what the ballot knows, which begins with the first server that says that the hold is gone.
-func (b *ballot) healingLocked() *healing {
+func (b *ballot) healingLocked() healing {
 	if b.mu.healing == nil {
-		b.mu.healing = &healing{members: make([]memberHealing, len(b.mu.servers))}
+		b.mu.healing = make(healing, len(b.mu.servers))
 		b.watched.Store(true)
 	}
 	return b.mu.healing
@@ -61,7 +62,7 @@ func (b *ballot) healingLocked() *healing {
 
 // writtenLocked returns a time that is not before the server wrote the hold the last time, by its clock; 0 if it never did.
 func (b *ballot) writtenLocked(i int) wire.Stamp {
-	written := b.mu.healing.members[i].written
+	written := b.mu.healing[i].written
 	if v := &b.mu.servers[i].vote; v.result == granted {
 		written = max(written, v.written)
 	}
@@ -75,10 +76,10 @@ func (h *quorumHold) observe(m *session.Session, sent timers.Instant, isThere bo
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	all := b.healingLocked()
-	at, server := &all.members[i], &b.mu.servers[i]
+	at, server := &all[i], &b.mu.servers[i]
 	if !isThere {
 		server.isFenced = false
-		return false, !all.removed
+		return false, !all.hasEnded()
 	}
 	if sent.Mono() > at.confirmed.Mono() || at.confirmed.IsZero() {
 		at.confirmed = sent
@@ -90,19 +91,19 @@ func (h *quorumHold) observe(m *session.Session, sent timers.Instant, isThere bo
 	if at.isSent || at.isUnknown {
 		at.written = max(at.written, at.notAfter)
 	}
-	return all.counts(i), h.lock.base.Quorum.Fenced && !server.isFenced && !all.removed
+	return all.counts(i), h.lock.base.Quorum.Fenced && !server.isFenced && !all.hasEnded()
 }
 
 // counts reports whether the hold on one server counts for a quorum. If another server has removed the hold, a ForceUnlock
 // may have found this one free before it was healed. So it counts only if the other one confirmed the hold after that
 // ForceUnlock must have been over.
-func (h *healing) counts(i int) bool {
-	at := &h.members[i]
-	if !h.removed || at.healed.IsZero() {
+func (h healing) counts(i int) bool {
+	at := &h[i]
+	if at.healed.IsZero() {
 		return true
 	}
-	for k := range h.members {
-		other := &h.members[k]
+	for k := range h {
+		other := &h[k]
 		if other.removed && (other.confirmed.IsZero() || other.confirmed.Mono() <= at.healed.Mono()+forcePatience) {
 			return false
 		}
@@ -123,8 +124,8 @@ func (h *quorumHold) beginHeal(m *session.Session, number uint64, life time.Dura
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	all, server := b.healingLocked(), &b.mu.servers[i]
-	at := &all.members[i]
-	if b.mu.closed || all.removed || at.isSent || server.result == silent {
+	at := &all[i]
+	if b.mu.closed || all.hasEnded() || at.isSent || server.result == silent {
 		return nil, false
 	}
 	reported, fenced := "", ""
@@ -154,14 +155,14 @@ const (
 )
 
 // endHeal records the outcome of a heal on one server, whose epoch is since and whose time is now.
-func (h *quorumHold) endHeal(m *session.Session, asked bool, code wire.Code, now, since wire.Stamp) healResult { //nolint:revive // a fact, not a switch
+func (h *quorumHold) endHeal(m *session.Session, isQuestion bool, code wire.Code, now, since wire.Stamp) healResult { //nolint:revive // a fact, not a switch
 	defer m.End()
 	b, i := h.ballot, h.indexOf(m)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	all, server := b.mu.healing, &b.mu.servers[i]
-	at := &all.members[i]
-	if !asked {
+	at := &all[i]
+	if !isQuestion {
 		at.isSent = false
 	}
 	switch code {
@@ -177,7 +178,7 @@ func (h *quorumHold) endHeal(m *session.Session, asked bool, code wire.Code, now
 		server.isFenced = h.lock.base.Quorum.Fenced
 		at.reported = 0
 	case codeUnknown, wire.Refused: // a hold whose fence was refused is written
-		at.isUnknown = at.isUnknown || !asked
+		at.isUnknown = at.isUnknown || !isQuestion
 	case wire.TooYoung:
 		isNew := at.reported != since
 		at.reported, at.reportedIn = since, h.lock.group.rounds.Load()
@@ -185,10 +186,10 @@ func (h *quorumHold) endHeal(m *session.Session, asked bool, code wire.Code, now
 			return hasten
 		}
 	case wire.Removed:
-		all.removed, at.removed = true, true
+		at.removed = true
 		return recheck
 	case wire.NotDone:
-		if asked {
+		if isQuestion {
 			return hasten
 		}
 		return retry
@@ -201,14 +202,14 @@ func (h *quorumHold) endHeal(m *session.Session, asked bool, code wire.Code, now
 const codeUnknown wire.Code = -100
 
 // healUnderWay returns until when a heal of one server may be executed, by its clock, or 0 if none can be. It does not
-// change any more once the ballot is closed, except to 0 if the heal is known to have written nothing.
+// change after the ballot was closed, except to 0 if the heal is known to have written nothing.
 func (b *ballot) healUnderWay(i int) wire.Stamp {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.mu.healing == nil {
 		return 0
 	}
-	if at := &b.mu.healing.members[i]; at.isSent || at.isUnknown {
+	if at := &b.mu.healing[i]; at.isSent || at.isUnknown {
 		return at.notAfter
 	}
 	return 0

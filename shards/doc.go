@@ -3,7 +3,7 @@
 // Package shards divides shards among the members of a group: each shard has one owner at a time, loads are even, and few
 // shards move when members come and go.
 //
-// Use it for work that goes on, such as partitions and tenants. For jobs that end use a queue, for
+// Use it for work that does not end, such as partitions and tenants. For jobs that end use a queue, for
 // a single piece package election.
 //
 //	group := shards.New(session, "orders", shards.Count(64), shards.Value("10.0.0.7:8080"))

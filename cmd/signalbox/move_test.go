@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
-// P1: move asks the leader to hand over, and says who leads then.
+// P1: move asks the leader to hand over, and prints the next leader.
 func TestMoveChangesTheLeader(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -12,10 +12,10 @@ type WantedOwner interface {
 
 // wantedState says whether another session waits. The lock of the hold guards the fields.
 type wantedState struct {
-	is      bool          // another session waits, or waited; it stays so
-	channel chan struct{} // the channel of Wanted; nil until Wanted is called
-	wholes  []*Hold       // the composite holds that are made of this one, and that Wanted was called for
-	joined  bool          // of a composite hold: its parts know it
+	is         bool          // another session waits, or waited; it stays so
+	channel    chan struct{} // the channel of Wanted; nil until Wanted is called
+	composites []*Hold       // the composite holds that are made of this one, and that Wanted was called for
+	joined     bool          // of a composite hold: its parts know it
 }
 
 func (h *Hold) wantedLocked() *wantedState {
@@ -59,7 +59,7 @@ func (h *Hold) wanted() <-chan struct{} {
 	h.mu.Unlock()
 	if joins {
 		for _, part := range h.parts() {
-			if part.hold.addWhole(h) {
+			if part.hold.addComposite(h) {
 				h.SetWanted()
 			}
 		}
@@ -67,13 +67,13 @@ func (h *Hold) wanted() <-chan struct{} {
 	return channel
 }
 
-// addWhole lets h notify a composite hold that is made of it, and reports whether another session waits already. h may be held for
+// addComposite lets h notify a composite hold that is made of it, and reports whether another session waits already. h may be held for
 // long, by an outer lease: composite holds that have ended are forgotten.
-func (h *Hold) addWhole(whole *Hold) (isWanted bool) {
+func (h *Hold) addComposite(composite *Hold) (isWanted bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	state := h.wantedLocked()
-	state.wholes = append(slices.DeleteFunc(state.wholes, func(old *Hold) bool { return old.Term.Ended() }), whole)
+	state.composites = append(slices.DeleteFunc(state.composites, func(old *Hold) bool { return old.Term.Ended() }), composite)
 	return state.is
 }
 
@@ -89,10 +89,10 @@ func (h *Hold) SetWanted() {
 	if state.channel != nil {
 		close(state.channel)
 	}
-	wholes := state.wholes
-	state.wholes = nil
+	composites := state.composites
+	state.composites = nil
 	h.mu.Unlock()
-	for _, whole := range wholes {
-		whole.SetWanted()
+	for _, composite := range composites {
+		composite.SetWanted()
 	}
 }

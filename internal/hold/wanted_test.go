@@ -66,5 +66,5 @@ func TestOuterHoldForgetsCompositeHolds(t *testing.T) {
 		require.False(t, closed(lease.Wanted()))
 		require.NoError(t, whole.Term.Stop(timers.Now()))
 	}
-	require.LessOrEqual(t, len(f.mu.rare.wanted.wholes), 1)
+	require.LessOrEqual(t, len(f.mu.rare.wanted.composites), 1)
 }

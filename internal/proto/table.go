@@ -54,7 +54,7 @@ type QueueScripts struct {
 	// Keep renews holds that may be idle. It has the arguments of Table.Renew, and replies wire.Marked for a hold that another
 	// attempt may want. It is nil if the layout cannot recall holds.
 	Keep *scripts.Script
-	// Waiters returns the tickets of the queue, for a holder that asks who waits; see Exclusive.Waiters. It is nil unless Keep is there.
+	// Waiters returns the tickets of the queue, for a holder that asks whether another session waits; see Exclusive.Waiters. It is nil unless Keep is there.
 	Waiters *scripts.Script
 	// Drop ends a hold with the holder key alone, while a slot moves. An exclusive kind has Requeue instead, which
 	// releases a hold and queues the session again in one call. The scripts of an exclusive kind work with the holder

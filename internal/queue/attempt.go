@@ -332,10 +332,10 @@ func (a *Attempt) setLocalHold(localHold session.LocalHold) (older session.Local
 		return nil, false, nil
 	}
 	rechecks = a.flags&needsRecheck != 0
-	if a.flags&noticed != 0 {
-		a.askLocked()
+	if a.flags&hinted != 0 {
+		a.questionLocked()
 	}
-	a.flags &^= needsRecheck | noticed
+	a.flags &^= needsRecheck | hinted
 	if a.idle.isRecalled() && a.request.KeepFor > 0 {
 		wanted, _ = localHold.(session.RecalledHold)
 	}

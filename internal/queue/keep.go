@@ -38,7 +38,7 @@ func (a *Attempt) OnKept(sent timers.Instant, isMarked bool) {
 	switch {
 	case isMarked:
 		h = idleHold{a}.recallLocked(recalled)
-		a.askLocked()
+		a.questionLocked()
 	default:
 		idleHold{a}.foundNoMarkLocked(sent)
 	}
@@ -93,7 +93,7 @@ func (r *Queues) Recall(attempt string) {
 	var h session.RecalledHold
 	if a := r.mu.attempts.get(attempt); a != nil {
 		h = idleHold{a}.recallLocked(wanted)
-		a.askLocked()
+		a.questionLocked()
 	}
 	r.mu.Unlock()
 	if h != nil {

@@ -58,7 +58,7 @@ type Queues struct {
 	session  *session.Session
 	protocol Protocol
 	polls    *timers.Collector[*Queue]
-	// questions has the attempts that ask whether another session waits; see askLocked. It is nil if no kind of hold asks.
+	// questions has the attempts that ask whether another session waits; see questionLocked. It is nil if no kind of hold asks.
 	questions *timers.Collector[*Attempt]
 	ctx       context.Context //nolint:containedctx // ends at Close, for the polls and questions under way
 	cancel    context.CancelFunc
@@ -88,7 +88,7 @@ func New(s *session.Session, protocol Protocol) *Queues {
 	registry.ctx, registry.cancel = errs.WithCancel(context.Background(), errs.ErrClosed)
 	registry.polls = timers.NewCollector(s.Timers, registry.pollAll)
 	if protocol.Waiters != nil {
-		registry.questions = timers.NewCollector(s.Timers, registry.askAll)
+		registry.questions = timers.NewCollector(s.Timers, registry.sendQuestions)
 	}
 	registry.mu.queues = newTable(func(q *Queue) string { return q.keys.Holder })
 	registry.mu.attempts = newTable((*Attempt).attempt)

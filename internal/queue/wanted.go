@@ -25,44 +25,44 @@ type attemptFlags uint8
 
 const (
 	needsRecheck attemptFlags = 1 << iota // Recheck was called before Begin: the attempt may have had the lock before that, and lost it
-	noticed                               // a message came before Begin: another session may wait
-	asking                                // the question whether another session waits is in the next batch
-	told                                  // the hold knows that another session waits
+	hinted                                // a message came before Begin: another session may wait
+	questionDue                           // the question whether another session waits is in the next batch
+	notified                              // the hold knows that another session waits
 )
 
 const (
-	// askPatience is how long a batch of questions waits for its replies. Without one the next renewal asks again.
-	askPatience = time.Second
-	// maxAsked is the number of tickets among which a question looks for one of another session.
-	maxAsked = 100
+	// questionPatience is how long a batch of questions waits for its replies. Without one the next renewal asks again.
+	questionPatience = time.Second
+	// maxTicketsRead is the number of tickets among which a question looks for one of another session.
+	maxTicketsRead = 100
 	// maxQuestions bounds the questions of a pipeline.
 	maxQuestions = 200
 )
 
-// askLocked asks soon whether a living session of others waits for the lock that a holds, unless that is known, or asked in the next
+// questionLocked asks soon whether a living session of others waits for the lock that a holds, unless that is known, or asked in the next
 // batch: a message and a mark are only hints. A question in that batch is executed after the hint was given. A hint before Begin is
 // remembered.
-func (a *Attempt) askLocked() {
+func (a *Attempt) questionLocked() {
 	switch {
-	case !a.request.Wanted || a.flags&(asking|told) != 0 || a.state.isEnded():
+	case !a.request.Wanted || a.flags&(questionDue|notified) != 0 || a.state.isEnded():
 	case a.localHold == nil:
-		a.flags |= noticed
+		a.flags |= hinted
 	default:
-		a.flags |= asking
+		a.flags |= questionDue
 		a.q.registry.questions.Put(a)
 	}
 }
 
-// askAll asks the questions of one tick, in pipelines. It runs on the goroutine of the Collector, for which Close waits.
-func (r *Queues) askAll(attempts []*Attempt) {
-	ctx, cancel := errs.WithTimeout(r.ctx, askPatience)
+// sendQuestions asks the questions of one tick, in pipelines. It runs on the goroutine of the Collector, for which Close waits.
+func (r *Queues) sendQuestions(attempts []*Attempt) {
+	ctx, cancel := errs.WithTimeout(r.ctx, questionPatience)
 	defer cancel()
 	for len(attempts) > 0 {
 		batch := attempts[:min(len(attempts), maxQuestions)]
 		attempts = attempts[len(batch):]
 		for i, outcome := range r.session.Runner.RunMany(ctx, r.questionsOf(batch)) {
 			if outcome.Err == nil && r.isAnotherWaiting(outcome.Reply) {
-				batch[i].tell()
+				batch[i].notifyWanted()
 			}
 		}
 	}
@@ -74,11 +74,11 @@ func (r *Queues) questionsOf(batch []*Attempt) []wire.Call {
 	defer r.mu.Unlock()
 	calls := make([]wire.Call, len(batch))
 	for i, a := range batch {
-		a.flags &^= asking
+		a.flags &^= questionDue
 		calls[i] = wire.Call{
 			Script: r.protocol.Waiters,
 			Keys:   a.q.keys.AppendKeys(nil)[1:], // without the holder
-			Args:   []string{"0", strconv.Itoa(maxAsked), strconv.Itoa(proto.HoldSize + len(a.request.Mode))},
+			Args:   []string{"0", strconv.Itoa(maxTicketsRead), strconv.Itoa(proto.HoldSize + len(a.request.Mode))},
 		}
 	}
 	return calls
@@ -95,16 +95,16 @@ func (r *Queues) isAnotherWaiting(reply wire.Reply) bool {
 	return false
 }
 
-// tell notifies the hold of a, unless that was done, or is being released.
-func (a *Attempt) tell() {
+// notifyWanted notifies the hold of a, unless that was done, or is being released.
+func (a *Attempt) notifyWanted() {
 	registry := a.q.registry
 	registry.mu.Lock()
 	h, _ := a.localHold.(WantedHold)
-	if h == nil || a.flags&told != 0 {
+	if h == nil || a.flags&notified != 0 {
 		registry.mu.Unlock()
 		return
 	}
-	a.flags |= told
+	a.flags |= notified
 	registry.mu.Unlock()
 	h.OnWanted()
 }
@@ -115,7 +115,7 @@ func (r *Queues) Resubscribed() {
 	r.mu.Lock()
 	var all []session.LocalHold
 	for a := range r.mu.attempts.all() {
-		if a.request.Wanted && a.localHold != nil && a.flags&told == 0 {
+		if a.request.Wanted && a.localHold != nil && a.flags&notified == 0 {
 			all = append(all, a.localHold)
 		}
 	}

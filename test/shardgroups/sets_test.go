@@ -234,7 +234,7 @@ func TestALaterSetIsLater(t *testing.T) {
 	require.Greater(t, m.known[:16], known[:16])
 }
 
-// No two memberships have one number, whoever makes a lost group anew, and however often: by a number alone a member polls.
+// No two memberships have one number, whichever member makes a lost group anew, and however often: by a number alone a member polls.
 func TestNoTwoMembershipsHaveOneNumber(t *testing.T) {
 	t.Parallel()
 	for _, step := range []int64{0, -second, -7200 * second} {

@@ -68,7 +68,7 @@ func (s *store) token(token uint64) string {
 	return fmt.Sprintf("%020d", token)
 }
 
-// read returns who wrote the value, "" if the token is refused.
+// read returns the writer of the value, "" if the token is refused.
 func (s *store) read(token uint64) string {
 	if s == nil {
 		return ""
@@ -152,7 +152,7 @@ func (c *crowdOf) stopAHolder() {
 	c.continues("a holder is stopped, and continues", nil)
 }
 
-// The counts of a storm find two holders, a token that falls and an update that is lost, and no mistake where there is none.
+// The counts of a storm find two holders, a token that falls and an update that is lost, and no mistake if there is none.
 func TestAStormFindsPlantedMistakes(t *testing.T) {
 	t.Parallel()
 	c := &crowdOf{kind: Kinds()[0], storm: &storm{losses: []interval{{1000, 2000}}}}

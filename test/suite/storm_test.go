@@ -81,7 +81,7 @@ func (k Kind) folder() string {
 }
 
 // P1, P2, P3, P4, P6, P8: while everything goes wrong that can, each after the other, holders never overlap, tokens rise, a store that
-// compares them loses no update, and whoever lives gets the lock. Where the servers lose what they knew, holds may overlap for a lease.
+// compares them loses no update, and a living waiter gets the lock. If the servers lose their data, holds may overlap for a lease.
 func TestSoakStorm(t *testing.T) { //nolint:paralleltest // has the machine to itself
 	locktest.Soak(t)
 	for _, world := range worlds() {

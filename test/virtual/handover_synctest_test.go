@@ -179,7 +179,7 @@ func TestALeaderHandsOverToAnotherSession(t *testing.T) {
 	})
 }
 
-// P5: a request that the server executes when its caller has long given up asks nobody.
+// P5: a request that the server executes long after its caller gave up asks no leader.
 func TestALateRequestAsksNoLeader(t *testing.T) {
 	t.Parallel()
 	bubbleOfUsers(t, func(f *fixture) {

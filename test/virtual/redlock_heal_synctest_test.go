@@ -16,7 +16,7 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// A lease that is held for so long that the guess of a server's clock is out of date is given back all the same: renewals do not tell
+// A lease that is held for so long that the guess of a server's clock is out of date is healed all the same: renewals do not return
 // the time, and a server that took over has a clock of its own.
 func TestRedlockHeals_WhateverTheServersClock(t *testing.T) {
 	t.Parallel()

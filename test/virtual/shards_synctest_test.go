@@ -308,7 +308,7 @@ func TestUnownedShardIsReportedAllTheTime(t *testing.T) {
 	})
 }
 
-// A member that no reader has made an owner gives shards back as if it had not had them: that nobody works on them is reported also if such
+// A member that no reader has made an owner gives shards back as if it had not had them: that no member works on them is reported also if such
 // members come and go.
 func TestShardsThatAreNotTakenUpHaveNoOwner(t *testing.T) {
 	t.Parallel()

@@ -269,7 +269,7 @@ func TestTriesDoNotWant(t *testing.T) {
 	})
 }
 
-// P2: a holder that the queue granted the lock learns by its first renewal who waits behind it, and at once of a queue that forms anew.
+// P2: a holder that the queue granted the lock learns of the waiters behind it by its first renewal, and of a queue that forms anew at once.
 func TestHolderFromTheQueueLearnsOfWaiters(t *testing.T) {
 	t.Parallel()
 	eachWanted(t, func(f *fixture, kind locktest.Primitive, a, b, c queueUser) {
@@ -336,7 +336,7 @@ func TestHandOverKeepsTheChannel(t *testing.T) {
 	})
 }
 
-// P2, P6: beside WithKeepWarm an idle lock is recalled as ever, and a try closes no channel.
+// P2, P6: beside WithKeepWarm an idle lock is recalled as without the option, and a try closes no channel.
 func TestKeptLockIsWanted(t *testing.T) {
 	t.Parallel()
 	bubbleOfUsers(t, func(f *fixture) {

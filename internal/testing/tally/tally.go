@@ -43,7 +43,7 @@ var counts struct {
 	rows map[key]*Row
 }
 
-//nolint:gochecknoglobals // a process is told once
+//nolint:gochecknoglobals // the environment of a process, read once
 var isOn = sync.OnceValue(func() bool { return os.Getenv(FileEnv) != "" })
 
 // Add counts n more.
