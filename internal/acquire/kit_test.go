@@ -17,6 +17,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/queue"
 	"github.com/signalbox-go/signalbox/internal/session"
+	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -24,26 +25,35 @@ import (
 // patience is how long a test waits for what must happen. It is reached by failing tests only.
 const patience = 20 * time.Second
 
-// proxiedServer is a server, and a proxy before it.
-type proxiedServer struct {
+// fixture is a server, and a proxy before it for sessions that are to meet faults.
+type fixture struct {
 	*testing.T
 
 	server *redistest.Server
 	proxy  *redistest.Proxy
 }
 
-func newServer(t *testing.T) *proxiedServer {
+// newFixture returns a server behind whose proxy the faults meet scripts.
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	p := &proxiedServer{T: t, server: redistest.Start(t)}
-	p.proxy = redistest.NewProxy(t, p.server.Addr())
-	redistest.LoadScripts(t, p.server)
-	p.proxy.SetMatch(func(request []string) bool { return len(request) > 1 && request[1] == scripts.SemaphoreSplit.SHA1 })
-	return p
+	f := &fixture{T: t, server: redistest.Start(t)}
+	f.proxy = redistest.NewProxy(t, f.server.Addr())
+	redistest.LoadScripts(t, f.server)
+	f.proxy.SetMatch(redistest.Commands("EVALSHA"))
+	return f
+}
+
+// newServer returns one whose faults meet the exchange of permits alone.
+func newServer(t *testing.T) *fixture {
+	t.Helper()
+	f := newFixture(t)
+	f.proxy.SetMatch(locktest.RunsScript(scripts.SemaphoreSplit))
+	return f
 }
 
 // user is one session that uses the semaphore "a", of three permits.
 type user struct {
-	server  *proxiedServer
+	server  *fixture
 	session *signalbox.Session
 	options []signalbox.LockOption
 	manager *acquire.Manager
@@ -51,7 +61,7 @@ type user struct {
 }
 
 // newUser returns a session behind the proxy, whose leases have these options.
-func (p *proxiedServer) newUser(options ...signalbox.LockOption) *user {
+func (p *fixture) newUser(options ...signalbox.LockOption) *user {
 	p.Helper()
 	client := p.proxy.Client(p, func(o *rueidis.ClientOption) { signalbox.Tune(o) })
 	u := &user{server: p, session: signalbox.NewSession(client, signalbox.WithCloseGrace(patience)), options: options}
@@ -102,7 +112,7 @@ func (u *user) config(lease hold.Lease) *hold.Config {
 }
 
 // holds returns how many holds the server has.
-func (p *proxiedServer) holds() (n int) {
+func (p *fixture) holds() (n int) {
 	p.Helper()
 	list, _ := p.server.MustDo(p, "ZRANGE", "sb:{a}:permits", 0, -1).([]any)
 	for _, member := range list {

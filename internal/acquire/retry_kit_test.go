@@ -4,7 +4,6 @@ package acquire_test
 
 import (
 	"context"
-	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -35,23 +34,6 @@ var (
 	writes = &queue.Request{Life: lease, Args: []string{"w"}, ShareKey: waitroom.ShareKey{Policy: waitroom.Own}}
 	reads  = &queue.Request{Life: lease, Args: []string{"r"}, ShareKey: waitroom.ShareKey{Policy: waitroom.Own, Concurrent: true}, Concurrent: true}
 )
-
-// fixture is a server, and a proxy before it for sessions that are to meet faults.
-type fixture struct {
-	*testing.T
-
-	server *redistest.Server
-	proxy  *redistest.Proxy
-}
-
-func newFixture(t *testing.T) *fixture {
-	t.Helper()
-	f := &fixture{T: t, server: redistest.Start(t)}
-	f.proxy = redistest.NewProxy(t, f.server.Addr())
-	redistest.LoadScripts(t, f.server)
-	f.proxy.SetMatch(redistest.Commands("EVALSHA"))
-	return f
-}
 
 // retryUser is one session that tries to acquire the lock of the test.
 type retryUser struct {

@@ -89,10 +89,10 @@ func TestSwapKeepsTheEnd(t *testing.T) {
 // left. The holder gets a loss.
 func TestFailedSwapIsALossAndLeavesNothing(t *testing.T) {
 	t.Parallel()
-	for name, spoil := range map[string]func(p *proxiedServer){
-		"Gone":     func(p *proxiedServer) { p.server.MustDo(p, "DEL", "sb:{a}:permits") },
-		"Silent":   func(p *proxiedServer) { p.proxy.Arm(redistest.Fault{Kind: redistest.SwallowRequest}) },
-		"Executed": func(p *proxiedServer) { p.proxy.Arm(redistest.Fault{Kind: redistest.SwallowReply}) },
+	for name, spoil := range map[string]func(p *fixture){
+		"Gone":     func(p *fixture) { p.server.MustDo(p, "DEL", "sb:{a}:permits") },
+		"Silent":   func(p *fixture) { p.proxy.Arm(redistest.Fault{Kind: redistest.SwallowRequest}) },
+		"Executed": func(p *fixture) { p.proxy.Arm(redistest.Fault{Kind: redistest.SwallowReply}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

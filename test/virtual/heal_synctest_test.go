@@ -84,6 +84,15 @@ func (h *healServers) process(options ...signalbox.SessionOption) ([]*signalbox.
 	return sessions, wires
 }
 
+// requireLost waits until the lease is lost, and checks that no server keeps its hold.
+func (h *healServers) requireLost(lease signalbox.Lease) {
+	h.Helper()
+	<-lease.Done()
+	require.ErrorIs(h, lease.Err(), signalbox.ErrLost)
+	time.Sleep(time.Minute)
+	require.Zero(h, h.holds())
+}
+
 // restart stops a server, which loses its data, and starts it again after a while.
 func (h *healServers) restart(i int, down time.Duration) {
 	for _, w := range h.wires[i] {
@@ -186,10 +195,7 @@ func TestRedlockHeals_NeverRescues(t *testing.T) {
 			lease, _, _ := h.held()
 			h.lose(0)
 			h.lose(1)
-			<-lease.Done()
-			require.ErrorIs(h, lease.Err(), signalbox.ErrLost)
-			time.Sleep(time.Minute)
-			require.Zero(h, h.holds())
+			h.requireLost(lease)
 			require.Zero(h, h.healCount())
 		})
 	})
@@ -409,10 +415,7 @@ func TestRedlockHeals_NotAfterForceUnlock(t *testing.T) {
 			h.remove(0)
 			time.Sleep(12 * time.Second)
 			h.lose(1)
-			<-lease.Done()
-			require.ErrorIs(h, lease.Err(), signalbox.ErrLost)
-			time.Sleep(time.Minute)
-			require.Zero(h, h.holds())
+			h.requireLost(lease)
 		})
 	})
 	t.Run("HealInFlight", func(t *testing.T) {
@@ -425,10 +428,7 @@ func TestRedlockHeals_NotAfterForceUnlock(t *testing.T) {
 			h.remove(0) // as ForceUnlock does, which found the second free, never reached the third, and whose message is lost
 			time.Sleep(2 * time.Second)
 			require.Equal(h, 2, h.holds(), "the heal came")
-			<-lease.Done()
-			require.ErrorIs(h, lease.Err(), signalbox.ErrLost)
-			time.Sleep(time.Minute)
-			require.Zero(h, h.holds())
+			h.requireLost(lease)
 		})
 	})
 	t.Run("HealedLongBefore", func(t *testing.T) {

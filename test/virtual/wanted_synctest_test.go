@@ -199,10 +199,7 @@ func TestForgedMessageCostsOneQuestion(t *testing.T) {
 func TestLostMessageCostsUntilTheNextRenewal(t *testing.T) {
 	t.Parallel()
 	eachWanted(t, func(f *fixture, kind locktest.Primitive, a, b, _ queueUser) {
-		lease := atOnce(f.T, kind.New(a.Session, "a", signalbox.WithRenewedLease(30*time.Second)))
-		time.Sleep(renewed)
-		a.losesMessages.Store(true)
-		f.waitsFor(b.Session, "a")
+		lease := f.missesTheMessage(kind, a, b)
 		time.Sleep(3 * time.Second)
 		require.False(f, isWanted(lease))
 		time.Sleep(10 * time.Second)
@@ -215,10 +212,7 @@ func TestLostMessageCostsUntilTheNextRenewal(t *testing.T) {
 func TestHolderAsksWhenItIsSubscribedAgain(t *testing.T) {
 	t.Parallel()
 	eachWanted(t, func(f *fixture, kind locktest.Primitive, a, b, _ queueUser) {
-		lease := atOnce(f.T, kind.New(a.Session, "a", signalbox.WithRenewedLease(30*time.Second)))
-		time.Sleep(renewed)
-		a.losesMessages.Store(true)
-		f.waitsFor(b.Session, "a")
+		lease := f.missesTheMessage(kind, a, b)
 		time.Sleep(100 * time.Millisecond)
 		require.False(f, isWanted(lease))
 		a.breakSubscriptions()
@@ -226,6 +220,16 @@ func TestHolderAsksWhenItIsSubscribedAgain(t *testing.T) {
 		require.True(f, isWanted(lease))
 		require.NoError(f, lease.Unlock())
 	})
+}
+
+// missesTheMessage returns a renewed lease of a, for whose lock b has begun to wait. The message of that was lost.
+func (f *fixture) missesTheMessage(kind locktest.Primitive, a, b queueUser) signalbox.Lease {
+	f.Helper()
+	lease := atOnce(f.T, kind.New(a.Session, "a", signalbox.WithRenewedLease(30*time.Second)))
+	time.Sleep(renewed)
+	a.losesMessages.Store(true)
+	f.waitsFor(b.Session, "a")
+	return lease
 }
 
 // P2: a waiter that came before the session was subscribed, and one that waits without messages, are found at the first subscription, or at
