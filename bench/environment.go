@@ -5,7 +5,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -16,7 +15,11 @@ import (
 // describe prints what the figures depend on.
 func describe(w io.Writer, server *redistest.Server) error {
 	var text strings.Builder
-	fmt.Fprintf(&text, "- %s, %s/%s, %d cores%s\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), processor())
+	processor := redistest.Processor()
+	if processor != "" {
+		processor = ", " + processor
+	}
+	fmt.Fprintf(&text, "- %s, %s/%s, %d cores%s\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), processor)
 	fmt.Fprintf(&text, "- %s on loopback, without persistence, on the same cores\n", serverVersion(server))
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, m := range info.Deps {
@@ -29,20 +32,6 @@ func describe(w io.Writer, server *redistest.Server) error {
 	}
 	_, err := io.WriteString(w, text.String())
 	return err
-}
-
-// processor returns the name of the processor, as far as Linux reports it.
-func processor() string {
-	info, err := os.ReadFile("/proc/cpuinfo")
-	if err != nil {
-		return ""
-	}
-	for entry := range strings.Lines(string(info)) {
-		if name, value, ok := strings.Cut(entry, ":"); ok && strings.TrimSpace(name) == "model name" {
-			return ", " + strings.TrimSpace(value)
-		}
-	}
-	return ""
 }
 
 func serverVersion(server *redistest.Server) string {

@@ -100,7 +100,7 @@ type ballot struct {
 		servers []serverState // by server
 		tally   tally
 		closed  bool
-		floor   string   // a stamp, not before the token that the hold's leases have; zeros if they have no token
+		floor   string  // a stamp, not before the token that the hold's leases have; zeros if they have no token
 		healing healing // nil until a server says that the hold is gone
 	}
 }

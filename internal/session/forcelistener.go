@@ -190,7 +190,7 @@ func (c *forceChannel) OnMessage(message string) {
 	attempt, isRecall := strings.CutPrefix(message, recallPrefix)
 	switch {
 	case isRecall && len(message) == recallSize:
-		for _, r := range c.session.registries.recallable() {
+		for _, r := range registriesOf[RecallRegistry](&c.session.registries) {
 			r.Recall(attempt)
 		}
 	case message != "":
@@ -205,7 +205,7 @@ func (c *forceChannel) OnSubscribed() {
 		c.session.Recheck("")
 		return
 	}
-	for _, r := range c.session.registries.recallable() {
+	for _, r := range registriesOf[RecallRegistry](&c.session.registries) {
 		r.Resubscribed()
 	}
 }
@@ -216,7 +216,7 @@ func (c *forceChannel) OnUnsubscribed() {
 	if !c.noteSubscription() {
 		return
 	}
-	for _, r := range c.session.registries.recallable() {
+	for _, r := range registriesOf[RecallRegistry](&c.session.registries) {
 		r.RecallAll()
 	}
 }

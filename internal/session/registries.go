@@ -86,24 +86,22 @@ func (g *registries) all() []KindRegistry {
 	return slices.Collect(maps.Values(g.byName))
 }
 
-// localHolds returns the holds of the session; see HoldRegistry.
-func (g *registries) localHolds(key string, recheck bool) (holds []LocalHold) {
+// registriesOf returns the registries that are an R.
+func registriesOf[R any](g *registries) (found []R) {
 	for _, p := range g.all() {
-		if r, has := p.(HoldRegistry); has {
-			holds = append(holds, r.LocalHolds(key, recheck)...)
+		if r, is := p.(R); is {
+			found = append(found, r)
 		}
 	}
-	return holds
+	return found
 }
 
-// recallable returns the registries whose holds may be recalled.
-func (g *registries) recallable() (recallable []RecallRegistry) {
-	for _, p := range g.all() {
-		if r, is := p.(RecallRegistry); is {
-			recallable = append(recallable, r)
-		}
+// localHolds returns the holds of the session; see HoldRegistry.
+func (g *registries) localHolds(key string, recheck bool) (holds []LocalHold) {
+	for _, r := range registriesOf[HoldRegistry](g) {
+		holds = append(holds, r.LocalHolds(key, recheck)...)
 	}
-	return recallable
+	return holds
 }
 
 // IdleLocks returns how many holds no goroutine uses. s may be no session.
@@ -111,10 +109,8 @@ func (s *Session) IdleLocks() (n int) {
 	if s == nil {
 		return 0
 	}
-	for _, p := range s.registries.all() {
-		if r, keeps := p.(IdleRegistry); keeps {
-			n += r.IdleLocks()
-		}
+	for _, r := range registriesOf[IdleRegistry](&s.registries) {
+		n += r.IdleLocks()
 	}
 	return n
 }

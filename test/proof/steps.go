@@ -4,7 +4,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -17,6 +16,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
 // server is what the storm runs on.
@@ -140,13 +141,6 @@ func (p *proof) header() error {
 
 // machine says where and of what the run is.
 func (p *proof) machine() string {
-	processor := runtime.GOARCH
-	if info, err := os.ReadFile("/proc/cpuinfo"); err == nil {
-		if _, rest, found := bytes.Cut(info, []byte("model name\t: ")); found {
-			name, _, _ := bytes.Cut(rest, []byte("\n"))
-			processor = string(name)
-		}
-	}
 	load := "unknown"
 	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
 		load, _, _ = strings.Cut(string(text), " ")
@@ -161,7 +155,7 @@ func (p *proof) machine() string {
 		form = "short form"
 	}
 	return fmt.Sprintf("%s, %s: %d cores of %s, load %s at the start; %s; %s; commit %s; seed %d.", p.begun.UTC().Format("2 January 2006"), form,
-		runtime.NumCPU(), processor, load, runtime.Version(), strings.Join(servers, " and "), strings.TrimSpace(string(commit)), p.seed)
+		runtime.NumCPU(), cmp.Or(redistest.Processor(), runtime.GOARCH), load, runtime.Version(), strings.Join(servers, " and "), strings.TrimSpace(string(commit)), p.seed)
 }
 
 // planted are the tests in which a checker finds what was planted, or an update is lost.
