@@ -29,7 +29,7 @@ func cost(w *World, k Kind) {
 	require.Empty(w, p.Requests(), "the session is idle")
 	w.NoSubscribers()
 	w.Arrive()
-	idle := goroutines()
+	idle := locktest.Goroutines()
 	require.Zero(w, idle)
 	const holds, renewals = 20, 6
 	var held []Hold
@@ -39,7 +39,7 @@ func cost(w *World, k Kind) {
 	time.Sleep(2 * w.Life)
 	synctest.Wait()
 	if !k.Function {
-		require.LessOrEqual(w, goroutines(), idle+6)
+		require.LessOrEqual(w, locktest.Goroutines(), idle+6)
 	}
 	p.Arm(0, None)
 	time.Sleep(w.Life)

@@ -110,7 +110,7 @@ func waitCosts(w *World, k Kind) {
 	require.Empty(w, p.Requests())
 	w.NoSubscribers()
 	synctest.Wait()
-	require.Zero(w, goroutines())
+	require.Zero(w, locktest.Goroutines())
 }
 
 // waitEnds ends waits by their contexts. The error says that, and that the lock is held if the server said so, or that it cannot be

@@ -116,7 +116,7 @@ func (w *World) closesIn(k Kind, name string, cause func(*Wire), limit time.Dura
 	time.Sleep(15 * time.Second)
 	synctest.Wait()
 	w.NoSubscribers()
-	require.Zero(w, goroutines())
+	require.Zero(w, locktest.Goroutines())
 	for _, name := range []string{held, awaited, late} {
 		w.LeavesNothing(b, name)
 	}

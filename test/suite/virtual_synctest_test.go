@@ -7,7 +7,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -19,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/testkit"
 )
 
@@ -32,7 +32,6 @@ var clients atomic.Int64
 // newVirtual returns a world with so many embedded servers. It is called in a bubble of synctest.
 func newVirtual(t *testing.T, servers int) *World {
 	t.Helper()
-	time.Sleep(time.Until(time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC))) // tokens count from a later time than synctest's
 	w := &World{T: t, Life: 30 * time.Second, Grace: 20 * time.Millisecond, Virtual: true, patience: time.Second}
 	w.client = func(server int, mod func(*rueidis.ClientOption)) rueidis.Client {
 		o := rueidis.ClientOption{
@@ -102,33 +101,11 @@ func (w *World) Refuses(words string) {
 	}
 }
 
-// goroutines returns how many goroutines of the library the caller's bubble has, without those that read a connection.
-func goroutines() int {
-	return count(func(calls string) bool {
-		return strings.Contains(calls, "signalbox/internal/") && !strings.Contains(calls, "wire.(*conn).Read")
-	})
-}
-
 // started returns how many goroutines of the caller's bubble the library has started.
 func started() int {
-	return count(func(calls string) bool {
+	return locktest.GoroutinesThat(func(calls string) bool {
 		const library = "github.com/signalbox-go/signalbox/"
 		_, by, _ := strings.Cut(calls, "created by ")
 		return strings.HasPrefix(by, library) && !strings.HasPrefix(by, library+"test/") && !strings.HasPrefix(by, library+"internal/testing/")
 	})
-}
-
-// count returns how many goroutines of the caller's bubble have such a stack.
-func count(is func(calls string) bool) (n int) {
-	stacks := make([]byte, 4<<20)
-	stacks = stacks[:runtime.Stack(stacks, true)]
-	header, _, _ := strings.Cut(string(stacks), "\n")
-	_, bubble, _ := strings.Cut(header, ", ") // "goroutine 9 [running, synctest bubble 1]:"
-	for stack := range strings.SplitSeq(string(stacks), "\n\n") {
-		header, calls, _ := strings.Cut(stack, "\n")
-		if strings.HasSuffix(header, ", "+bubble) && is(calls) {
-			n++
-		}
-	}
-	return n
 }

@@ -69,7 +69,7 @@ const virtual, single = "virtual", "single"
 func inWorld(t *testing.T, name string, servers int, test func(w *World)) {
 	t.Helper()
 	if name == virtual {
-		synctest.Test(t, func(t *testing.T) {
+		locktest.Bubble(t, func(t *testing.T) {
 			w := newVirtual(t, servers)
 			defer w.end()
 			test(w)

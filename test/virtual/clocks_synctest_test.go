@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -68,8 +67,7 @@ func (p *nodePair) tick() {
 // bubbleOfTwo runs a test in virtual time, with a session on a cluster of two nodes.
 func bubbleOfTwo(t *testing.T, ahead time.Duration, test func(*testing.T, *nodePair, *signalbox.Session)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(time.Until(time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC)))
+	locktest.Bubble(t, func(t *testing.T) {
 		p := &nodePair{ahead: ahead}
 		for i := range p.nodes {
 			f := &fixture{T: t, redis: miniredis.NewMiniRedis()}

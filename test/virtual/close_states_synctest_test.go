@@ -150,7 +150,7 @@ func TestCloseEndsWhatHasNoLease(t *testing.T) {
 					require.NoError(f, s.Close(context.Background()))
 					time.Sleep(time.Minute) // calls that are on their way end with their wire
 					synctest.Wait()
-					require.Zero(f, goroutines(), name+fault)
+					require.Zero(f, locktest.Goroutines(), name+fault)
 				})
 			}
 		}

@@ -257,7 +257,7 @@ func TestNothingRemainsOfWaitsThatEnded(t *testing.T) {
 			time.Sleep(10 * time.Second) // a subscription lingers for three
 			require.Zero(f, locktest.Channels(s.Session))
 			require.Empty(f, f.redis.PubSubChannels(""))
-			require.Zero(f, goroutines())
+			require.Zero(f, locktest.Goroutines())
 			before := f.commands.Load()
 			time.Sleep(time.Minute)
 			require.Equal(f, before, f.commands.Load())

@@ -8,7 +8,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
-	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -54,8 +53,7 @@ func newEmbedded(t *testing.T) *miniredis.Miniredis {
 // like is closed when it ends.
 func bubbleOfUsers(t *testing.T, test func(f *fixture)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(time.Until(time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC)))
+	locktest.Bubble(t, func(t *testing.T) {
 		f := &fixture{T: t, redis: newEmbedded(t)}
 		f.redis.Server().SetPreHook(func(_ *server.Peer, command string, _ ...string) bool {
 			if command != "PING" {
@@ -186,36 +184,12 @@ func (f *fixture) left(name string) time.Duration {
 // resting returns how many goroutines there are between batches, as goroutines counts them: a renewal or a poll may be under
 // way at one moment.
 func resting() int {
-	least := goroutines()
+	least := locktest.Goroutines()
 	for range 10 {
 		time.Sleep(7 * time.Millisecond)
-		least = min(least, goroutines())
+		least = min(least, locktest.Goroutines())
 	}
 	return least
-}
-
-// goroutines returns how many goroutines of the library the caller's bubble has.
-func goroutines() int {
-	here := make([]byte, 100)
-	header, _, _ := strings.Cut(string(here[:runtime.Stack(here, false)]), "\n")
-	_, bubble, _ := strings.Cut(header, ", ") // "goroutine 9 [running, synctest bubble 1]:"
-	stacks := make([]byte, 1<<20)
-	for size := runtime.Stack(stacks, true); ; size = runtime.Stack(stacks, true) {
-		if size < len(stacks) {
-			stacks = stacks[:size]
-			break
-		}
-		stacks = make([]byte, 2*len(stacks))
-	}
-	n := 0
-	for stack := range strings.SplitSeq(string(stacks), "\n\n") {
-		header, calls, _ := strings.Cut(stack, "\n")
-		// Those of the client read by way of ours: one a connection.
-		if strings.HasSuffix(header, ", "+bubble) && strings.Contains(calls, "signalbox/internal/") && !strings.Contains(calls, "wire.(*conn).Read") {
-			n++
-		}
-	}
-	return n
 }
 
 // requireIdle fails the test if a session still does something in the background.

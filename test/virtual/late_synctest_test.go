@@ -80,7 +80,7 @@ func bubbleOfLate(t *testing.T, test func(l *lateFixture), mods ...func(*rueidis
 		require.NoError(f, s.Close(context.Background()))
 		time.Sleep(time.Second)
 		synctest.Wait()
-		require.Zero(f, goroutines())
+		require.Zero(f, locktest.Goroutines())
 	})
 }
 
@@ -337,7 +337,7 @@ func TestFirstConnection_CloseEndsIt(t *testing.T) {
 			require.ErrorIs(l, l.s.Ping(l.Context()), signalbox.ErrClosed)
 			time.Sleep(time.Second)
 			synctest.Wait()
-			require.Zero(l, goroutines(), name)
+			require.Zero(l, locktest.Goroutines(), name)
 			require.Zero(l, l.open.Load(), name)
 			require.Zero(l, opened.Load(), "a connection that comes later is closed")
 		}, func(o *rueidis.ClientOption) { c.mod(o, &opened) })

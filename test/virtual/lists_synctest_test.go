@@ -349,11 +349,11 @@ func TestPagesReadForAWhileAfterARequest(t *testing.T) {
 	t.Parallel()
 	bubbleOfUsers(t, func(f *fixture) {
 		s := f.user().Session
-		pages, resting := inspecthttp.New(s, inspecthttp.Options{}), goroutines()
+		pages, resting := inspecthttp.New(s, inspecthttp.Options{}), locktest.Goroutines()
 		ask := func() { require.NoError(f, pages.Snapshot(f.Context()).Err) }
 		isRead := func() bool {
 			synctest.Wait()
-			return goroutines() > resting
+			return locktest.Goroutines() > resting
 		}
 		for range 2 {
 			for range 2 {

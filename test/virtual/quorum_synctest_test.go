@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/alicebob/miniredis/v2/server"
@@ -40,8 +39,7 @@ func (r *redlockServers) aheadOf(i int) time.Duration { return time.Duration(r.a
 // bubbleOf runs a test in virtual time, with so many servers that are new.
 func bubbleOf(t *testing.T, n int, test func(r *redlockServers)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(time.Until(time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC)))
+	locktest.Bubble(t, func(t *testing.T) {
 		r := &redlockServers{T: t, ahead: make([]atomic.Int64, n)}
 		defer arrive()
 		for i := range n {

@@ -89,8 +89,8 @@ func TestRedlockHeals_LetNoTokenFall(t *testing.T) {
 	healBubble(t, 3, func(h *healServers) {
 		h.setAhead(2, 30*time.Second)
 		h.lose(1)
-		began := time.Now()
-		sent := h.intercept(1, scripts.RedlockHeal, 2500*time.Millisecond, func() bool { return time.Since(began) > 10500*time.Millisecond })
+		began := time.Now() // of the quarantine, within which heals write nothing
+		sent := h.intercept(1, scripts.RedlockHeal, 2500*time.Millisecond, func() bool { return time.Since(began) >= 10*time.Second })
 		lease, _, _ := h.held(signalbox.WithRenewedLease(10 * time.Second))
 		others, _ := h.process()
 		second := redlock.New(others, "a", signalbox.WithRenewedLease(10*time.Second))

@@ -111,6 +111,6 @@ func TestComparingTheClocksCostsTheServerNothing(t *testing.T) { //nolint:parall
 		require.Equal(f, before, f.commands.Load())
 		require.NoError(f, lease.Unlock())
 		time.Sleep(10 * time.Second)
-		require.Zero(f, goroutines())
+		require.Zero(f, locktest.Goroutines())
 	})
 }
