@@ -5,10 +5,7 @@ package failover_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 	"sync"
-	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -204,32 +201,4 @@ func (f *fixture) awaitTurns(n int) {
 	f.Helper()
 	begun := f.holders.len()
 	redistest.AwaitFor(f, 2*redistest.Patience, f.kind.Name+": more turns", func() bool { return f.holders.len() >= begun+n })
-}
-
-// takeOver lets a replica take over as its operators ask. One that does not get there within some seconds gives up, or says that it
-// cannot do it for now, and has to be asked again.
-func takeOver(t *testing.T, replica *redistest.Server) {
-	t.Helper()
-	isPrimary := func() bool {
-		role, err := replica.Do("ROLE")
-		return err == nil && strings.HasPrefix(fmt.Sprint(role), "[master")
-	}
-	for range 4 {
-		_, _ = replica.Do("CLUSTER", "FAILOVER") // refused if it is the primary already
-		if redistest.PollUntil(redistest.Patience/2, isPrimary) {
-			return
-		}
-	}
-	require.FailNow(t, "the replica does not take over", replica.Log())
-}
-
-// switchOver makes the sentinels switch to another primary, as operators do, and returns that. A sentinel
-// refuses while it knows no fit replica, or switches already.
-func switchOver(t *testing.T, s *redistest.Sentinel, old *redistest.Server) *redistest.Server {
-	t.Helper()
-	redistest.Await(t, "a sentinel that switches", func() bool {
-		_, err := s.Sentinels()[0].Do("SENTINEL", "FAILOVER", redistest.MasterSet)
-		return err == nil || strings.HasPrefix(err.Error(), "INPROG")
-	})
-	return s.AwaitFailover(t, old)
 }

@@ -90,7 +90,7 @@ func outlive(t *testing.T, fail, mend func(*redistest.Server)) {
 func TestAnOrderlyFailoverLosesNothing(t *testing.T) {
 	t.Parallel()
 	c := cluster(t, redistest.WithFailoverAfter(time.Minute))
-	node, good := firstNode(t, c)
+	_, good := firstNode(t, c)
 	replica := c.Replica(t, 0)
 	all, busy := fixtures(t, c, good), fixtures(t, c, good)
 	var held []signalbox.Lease
@@ -104,8 +104,8 @@ func TestAnOrderlyFailoverLosesNothing(t *testing.T) {
 		crowds = append(crowds, busy[i].load())
 	}
 	results := followAll(held, life)
-	takeOver(t, replica)
-	require.Equal(t, replica, c.AwaitFailover(t, 0, node))
+	_, owner := c.HandOver(t, 0)
+	require.Equal(t, replica, owner)
 	for i, f := range all {
 		require.NoError(t, <-results[i], f.kind.Name)
 		busy[i].awaitTurns(50)

@@ -22,7 +22,7 @@ func TestSoakAClusterThatFailsAgainAndAgain(t *testing.T) {
 	crowds := loadAll(all)
 	for more() {
 		moved := slot(all[rand.IntN(len(all))].key())
-		owner, replica := c.Owner(t, moved), c.Replica(t, moved)
+		owner := c.Owner(t, moved)
 		switch rand.IntN(4) {
 		case 0:
 			owner.Kill()
@@ -33,8 +33,7 @@ func TestSoakAClusterThatFailsAgainAndAgain(t *testing.T) {
 			c.AwaitFailover(t, moved, owner)
 			owner.Thaw()
 		case 2:
-			takeOver(t, replica)
-			c.AwaitFailover(t, moved, owner)
+			c.HandOver(t, moved)
 		case 3:
 			to := owner
 			for other := moved; to == owner; other = (other + redistest.Slots/3) % redistest.Slots {
@@ -68,7 +67,7 @@ func TestSoakSentinelsThatSwitchAgainAndAgain(t *testing.T) {
 			s.AwaitFailover(t, primary)
 			primary.Thaw()
 		case 2:
-			switchOver(t, s, primary)
+			s.HandOver(t)
 		}
 		s.AwaitReady(t)
 		mustContinue(all)

@@ -82,9 +82,7 @@ func TestTheRightsOfThePageAreEnough(t *testing.T) {
 		topology := redistest.StartSentinel(t, redistest.WithFailoverAfter(failoverAfter))
 		s := newServers(t, topology)
 		s.areEnough(t, users(t)[behindSentinels], forCopies, func() {
-			first := topology.Primary(t)
-			topology.Sentinels()[0].MustDo(t, "SENTINEL", "FAILOVER", redistest.MasterSet)
-			topology.AwaitFailover(t, first)
+			topology.HandOver(t)
 			topology.AwaitReady(t)
 		})
 	})
@@ -93,10 +91,7 @@ func TestTheRightsOfThePageAreEnough(t *testing.T) {
 		nodes := redistest.StartCluster(t, redistest.WithFailoverAfter(failoverAfter))
 		s := newServers(t, nodes)
 		s.areEnough(t, users(t)[cluster], forCopiesInACluster, func() {
-			slot := nodes.Slot(t, locktest.Key("reentrant plain"))
-			first := nodes.Owner(t, slot)
-			nodes.Replica(t, slot).MustDo(t, "CLUSTER", "FAILOVER")
-			nodes.AwaitFailover(t, slot, first)
+			nodes.HandOver(t, nodes.Slot(t, locktest.Key("reentrant plain")))
 			nodes.AwaitReady(t)
 		})
 	})

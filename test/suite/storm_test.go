@@ -386,10 +386,8 @@ func (c *crowdOf) join(*actor) {
 // restartNode lets the replica of the node that has the name take over, without loss, and restarts that node.
 func (c *crowdOf) restartNode() *actor {
 	slot := c.cluster.Slot(c.T, locktest.Key(c.prefix+crowdName))
-	owner := c.cluster.Owner(c.T, slot)
 	tally.Fault("node restarted in its turn")
-	c.cluster.Replica(c.T, slot).MustDo(c.T, "CLUSTER", "FAILOVER")
-	c.cluster.AwaitFailover(c.T, slot, owner)
+	owner, _ := c.cluster.HandOver(c.T, slot)
 	owner.Restart()
 	c.cluster.AwaitReady(c.T)
 	return nil

@@ -143,6 +143,28 @@ func (c *Cluster) AwaitFailover(tb testing.TB, slot int, old *Server) *Server {
 	})
 }
 
+// abandoned is later than a node gives up a failover that was requested, which is after 5 seconds.
+const abandoned = 6 * time.Second
+
+// HandOver lets a replica of the owner of a slot take over without loss, and returns both. A request that the other nodes do
+// not decide in time, as on a busy machine, is forgotten by the replica: it is sent again.
+func (c *Cluster) HandOver(tb testing.TB, slot int) (old, owner *Server) {
+	tb.Helper()
+	old = c.Owner(tb, slot)
+	var asked time.Time
+	return old, c.awaitNode(tb, fmt.Sprintf("another owner of slot %d than %s, which hands over", slot, old.Addr()), func() *Server {
+		owner := c.owner(slot)
+		if replica := c.replica(slot); owner == old && replica != nil && time.Since(asked) > abandoned {
+			asked = time.Now()
+			_, _ = replica.Do("CLUSTER", "FAILOVER") // refused while its link is down
+		}
+		if owner != nil && owner != old && c.agreed(slot, owner, old) {
+			return owner
+		}
+		return nil
+	})
+}
+
 // AwaitReady waits until all six nodes run, every slot has an owner, every replica has its link, and every
 // node knows that. Then the next failover could happen.
 func (c *Cluster) AwaitReady(tb testing.TB) {

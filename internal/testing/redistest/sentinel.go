@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -173,6 +174,18 @@ func (s *Sentinel) Replica(tb testing.TB) *Server {
 func (s *Sentinel) AwaitFailover(tb testing.TB, old *Server) *Server {
 	tb.Helper()
 	return s.awaitPrimary(tb, "another primary than "+old.Addr(), func(now *Server) bool { return now != old })
+}
+
+// HandOver makes the sentinels switch to the other data server, as operators do, and returns both. A sentinel refuses while it knows no
+// fit replica, or switches already: it is asked again.
+func (s *Sentinel) HandOver(tb testing.TB) (old, primary *Server) {
+	tb.Helper()
+	old = s.Primary(tb)
+	Await(tb, "a sentinel that switches", func() bool {
+		_, err := s.watch[0].Do("SENTINEL", "FAILOVER", MasterSet)
+		return err == nil || strings.HasPrefix(err.Error(), "INPROG")
+	})
+	return old, s.AwaitFailover(tb, old)
 }
 
 // AwaitLastFailover is AwaitFailover, after which the primary stays: the sentinels begin no further failover before it has been
