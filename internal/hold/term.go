@@ -298,7 +298,10 @@ func (t *Term) RenewBy(at timers.Instant) {
 	switch {
 	case t.mu.state == ended || !t.config.Renewed:
 	case t.mu.state == renewing:
-		t.mu.hasteMS = uint16(min(max(at.Until(timers.Now()), 0), time.Minute).Milliseconds()) + 1
+		haste := uint16(min(max(at.Until(timers.Now()), 0), time.Minute).Milliseconds()) + 1
+		if t.mu.hasteMS == 0 || haste < t.mu.hasteMS { // the sooner one
+			t.mu.hasteMS = haste
+		}
 	case t.mu.due.IsZero() || at.Mono() < t.mu.due.Mono():
 		t.mu.due = at
 		t.scheduleLocked(timers.Now())

@@ -116,6 +116,7 @@ func TestRenewByBringsTheNextRenewalForward(t *testing.T) {
 		o.RenewBy(timers.Now())
 		o.untilRenewing()
 		o.RenewBy(timers.Now())
+		o.RenewBy(timers.Now().Add(time.Hour))
 		time.Sleep(50 * time.Millisecond)
 		synctest.Wait()
 		require.Equal(f, before+3, f.server.renewals())
