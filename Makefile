@@ -56,6 +56,8 @@ alone = $(call in,$(filter $(ALONE),$(MODULES)),$(1))
 # each go.mod has what its module needs.
 at_once = $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 first := ./test/virtual ./test/suite ./test/interop ./scripts ./bench ./test/failover ./test/walks ./cmd/signalbox
+# What the race detector runs: not the tests of Lua and of words, which start no goroutine of the library, and take ten times as long.
+raced = $(shell GOWORK= go list work | grep -vE '/(scripts|walks|surface|bench(/.*)?)$$')
 tests = @status=0; GOWORK= $(gotest) -p $(at_once) -shuffle=on $(1) $(first) work || status=1; $(call alone,$(gotest) -shuffle=on $(1) ./...) || status=1; exit $$status
 
 # Where the results of make mutate are.
@@ -79,9 +81,9 @@ test: redis ## the tests of all modules that need not wait for real time
 	$(call tests,-short -timeout $(LONGEST))
 
 .PHONY: test-full
-test-full: redis ## all tests of all modules; those of make test under the race detector, where there is a C compiler
+test-full: redis ## all tests of all modules, and under the race detector those of make test that start goroutines
 	$(call tests,-timeout $(LONGEST))
-	$(if $(RACE),GOWORK= $(gotest) -p $(at_once) -race -short -shuffle=on -timeout $(LONGEST) $(first) work)
+	$(if $(RACE),GOWORK= $(gotest) -p $(at_once) -race -short -shuffle=on -timeout $(LONGEST) ./test/virtual ./test/suite $(raced))
 	cd test && for world in $(WORLDS); do SIGNALBOX_WORLDS=$$world GOWORK=off $(gotest) -shuffle=on -timeout $(LONGEST) -run "TestPromises|TestScripts|TestProcesses" ./suite; done
 
 .PHONY: race
