@@ -32,7 +32,8 @@ const (
 // restarted before the others have missed it is the primary still, and its replica becomes
 // as empty.
 type Cluster struct {
-	nodes []*Server // primaries first, and then their replicas in the same order, as they were made
+	nodes   []*Server     // primaries first, and then their replicas in the same order, as they were made
+	timeout time.Duration // of nodes
 }
 
 // StartCluster runs a cluster until the test ends. It returns when every node knows that the cluster is
@@ -59,12 +60,12 @@ func startCluster(r reporter, conf config) (*Cluster, error) {
 	if err := conf.several(); err != nil {
 		return nil, err
 	}
-	c := new(Cluster)
+	c := &Cluster{timeout: cmp.Or(conf.failover, clusterFailover)}
 	var err error
 	if c.nodes, err = startAll(r, slices.Repeat([]setup{node(conf)}, 2*primaries)...); err != nil {
 		return nil, err
 	}
-	if err = c.form(conf.failover); err != nil {
+	if err = c.form(); err != nil {
 		c.Close()
 		return nil, err
 	}
@@ -146,10 +147,13 @@ func (c *Cluster) AwaitFailover(tb testing.TB, slot int, old *Server) *Server {
 // abandoned is later than a node gives up a failover that was requested, which is after 5 seconds.
 const abandoned = 6 * time.Second
 
-// HandOver lets a replica of the owner of a slot take over without loss, and returns both. A request that the other nodes do
-// not decide in time, as on a busy machine, is forgotten by the replica: it is sent again.
+// HandOver lets a replica of the owner of a slot take over without loss, and returns both. All nodes run. A primary votes for the
+// replicas of another one once in two time-outs, which are short meanwhile. A request that the nodes do not
+// decide in time, as on a busy machine, is forgotten by the replica: it is sent again.
 func (c *Cluster) HandOver(tb testing.TB, slot int) (old, owner *Server) {
 	tb.Helper()
+	c.setTimeout(tb, clusterFailover)
+	defer c.setTimeout(tb, c.timeout)
 	old = c.Owner(tb, slot)
 	var asked time.Time
 	return old, c.awaitNode(tb, fmt.Sprintf("another owner of slot %d than %s, which hands over", slot, old.Addr()), func() *Server {
@@ -163,6 +167,13 @@ func (c *Cluster) HandOver(tb testing.TB, slot int) (old, owner *Server) {
 		}
 		return nil
 	})
+}
+
+func (c *Cluster) setTimeout(tb testing.TB, timeout time.Duration) {
+	tb.Helper()
+	if err := c.configure("cluster-node-timeout", milliseconds(timeout)); err != nil {
+		tb.Fatal(err)
+	}
 }
 
 // AwaitReady waits until all six nodes run, every slot has an owner, every replica has its link, and every

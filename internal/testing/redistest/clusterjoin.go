@@ -12,7 +12,7 @@ import (
 // form joins the nodes and returns when the cluster is healthy. Meanwhile their time-out is short, whatever
 // it will be later: a node that has seen too few others waits for that long before it says that the cluster
 // is healthy.
-func (c *Cluster) form(timeout time.Duration) error {
+func (c *Cluster) form() error {
 	if err := c.configure("cluster-node-timeout", milliseconds(clusterFailover)); err != nil {
 		return err
 	}
@@ -22,10 +22,7 @@ func (c *Cluster) form(timeout time.Duration) error {
 	if !PollUntil(startLimit, c.ready) {
 		return fmt.Errorf("redistest: the cluster was not ready within %v:\n%s", startLimit, c.describe())
 	}
-	if timeout == 0 {
-		return nil
-	}
-	return c.configure("cluster-node-timeout", milliseconds(timeout))
+	return c.configure("cluster-node-timeout", milliseconds(c.timeout))
 }
 
 func (c *Cluster) configure(name, to string) error {
