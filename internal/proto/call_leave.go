@@ -71,3 +71,11 @@ func (l *Left) WasHeld() bool { return l.Code == wire.Done || l.Code == wire.May
 
 // MayHaveTicket reports whether only the holder key was sent, so that the attempt may still have a ticket.
 func (l *Left) MayHaveTicket() bool { return l.Code == wire.MayQueue || l.Code == wire.NeedsQueue }
+
+// Force is the call of lock/force.
+type Force struct{ ID, Verb, Channel, Forced, KeepMS string }
+
+// AppendTo appends the arguments in the order of the header.
+func (c *Force) AppendTo(args []string) []string {
+	return append(args, c.ID, c.Verb, c.Channel, c.Forced, c.KeepMS)
+}
