@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/proto"
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -79,6 +80,20 @@ var lockReplies = []replyRow{
 func named(part call) []string {
 	fillWithNames(reflect.ValueOf(part).Elem())
 	return part.AppendTo(nil)
+}
+
+// The calls of a free lock and of a waiter that is granted it are made on the stack of their caller, and replies are values.
+func TestCallsOfALockAllocateNothing(t *testing.T) {
+	entered, left := redistest.Outcome(int(noon)).Reply, redistest.Outcome([]any{1, noon.Text(), "grants", 1}).Reply
+	sent, terms := 0, []string{"1", "0"}
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		var memory [13]string
+		enter, shared := proto.Enter{Waiting: "waiting"}, proto.EnterShared{Terms: terms}
+		free, leave := proto.Free{Used: proto.FirstUsed}, proto.Leave{}
+		sent = len(enter.AppendTo(memory[:0])) + len(shared.AppendTo(memory[:0])) + len(free.AppendTo(memory[:0])) + len(leave.AppendTo(memory[:0]))
+		_, _ = proto.ReadEntered(&entered), proto.ReadLeft(&left)
+	}))
+	require.Equal(t, 5+13+2+7, sent)
 }
 
 func TestEnterPacksWhatTheHeaderSays(t *testing.T) {

@@ -92,7 +92,7 @@ func argNames(s *scripts.Script) (names, parts []string) {
 // fillWithNames sets each text of a call to its own name, as headers write it.
 func fillWithNames(call reflect.Value) {
 	for i := range call.NumField() {
-		switch field := call.Field(i); field.Kind() { //nolint:exhaustive // a call has no others
+		switch field := call.Field(i); field.Kind() {
 		case reflect.String:
 			field.SetString(strings.ToLower(capitals.ReplaceAllString(call.Type().Field(i).Name, "${1}_$2")))
 		case reflect.Struct:
