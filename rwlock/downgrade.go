@@ -11,6 +11,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -48,11 +49,10 @@ func (l *Lock) downgrade(ctx context.Context, lease hold.Lease) error {
 	// It writes no more from here on: readers may enter before the reply arrives.
 	lease.SetScope(&l.registry.readers)
 	s, keys := l.writer.Session, l.registry.KeysOf(l.reader.Names)
-	call := wire.Call{
-		Script: l.table.Downgrade,
-		Keys:   keys.All,
-		Args:   []string{lease.ID(), s.ID(), s.PublishCommandsIn(l.writer.Layout), keys.Channel, l.writer.Floor},
+	downgrade := proto.Downgrade{
+		Hold: lease.ID(), Session: s.ID(), Verb: s.PublishCommandsIn(l.writer.Layout), Channel: keys.Channel, KeepMS: l.writer.Floor,
 	}
+	call := wire.Call{Script: l.table.Downgrade, Keys: keys.All, Args: downgrade.AppendTo(nil)}
 	reply, err := s.Runner.Run(ctx, call)
 	if err != nil {
 		if wire.Judge(err) != wire.Final {
@@ -101,9 +101,10 @@ func (l *Lock) downgradeLater(call wire.Call, term *hold.Term) {
 
 // downgraded handles a reply: the hold is gone, or readers entered.
 func (l *Lock) downgraded(reply wire.Reply, term *hold.Term) {
-	if reply.Code() == wire.NotDone {
+	downgraded := proto.ReadDowngraded(&reply)
+	if downgraded.Code == wire.NotDone {
 		term.Gone()
 		return
 	}
-	l.registry.ReadGrants(l.reader.Names.Holder, reply)
+	l.registry.ApplyGranted(l.reader.Names.Holder, downgraded.Granted)
 }

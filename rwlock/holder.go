@@ -115,11 +115,11 @@ func (l *Lock) forceHolds(ctx context.Context, holds []listedHold) error {
 	s := l.writer.Session
 	s.HandshakeInCluster(ctx, l.reader.Names.Holder)
 	keys := l.registry.KeysOf(l.reader.Names)
-	call := wire.Call{
-		Script: l.table.Force,
-		Keys:   keys.All,
-		Args:   []string{s.PublishCommandsIn(l.writer.Layout), keys.Channel, proto.Session(s.Settings.Prefix, ""), text.String(), l.writer.Floor},
+	force := proto.RWForce{
+		Verb: s.PublishCommandsIn(l.writer.Layout), Channel: keys.Channel, ForcedChannel: proto.Session(s.Settings.Prefix, ""),
+		Holds: text.String(), KeepMS: l.writer.Floor,
 	}
+	call := wire.Call{Script: l.table.Force, Keys: keys.All, Args: force.AppendTo(nil)}
 	_, err := s.Runner.Run(ctx, call)
 	if err != nil && wire.Judge(err) == wire.Unknown && ctx.Err() == nil {
 		_, err = s.Runner.Run(ctx, call)

@@ -47,15 +47,15 @@ func New(s *signalbox.Session, name string, options ...signalbox.LockOption) *Lo
 type shared struct{ writer, reader acquire.Shared }
 
 func (r *rwRegistry) newShared(table *proto.RWLockTable, s *session.Resolved) *shared {
-	life := s.Terms.First()
+	life, writes, reads := s.Terms.First(), proto.RWTerms{Mode: "w"}, proto.RWTerms{Mode: "r"}
 	return &shared{
 		writer: r.NewShared(&r.writers, &queue.Request{
-			Life: life, FloorTTL: s.Floor, Args: []string{"w"},
+			Life: life, FloorTTL: s.Floor, Args: writes.AppendTo(nil),
 			// A writer requests the lock also while its session writes: the lock may be taken by force, or the writer downgraded.
 			ShareKey: acquire.ShareKeyFor(&table.Table, waitroom.ShareKey{}, waitroom.ShareKey{Policy: waitroom.Own}),
 		}, s.Terms.Lease),
 		reader: r.NewShared(&r.readers, &queue.Request{
-			Life: life, FloorTTL: s.Floor, Args: []string{"r"}, Concurrent: true,
+			Life: life, FloorTTL: s.Floor, Args: reads.AppendTo(nil), Concurrent: true,
 			ShareKey: acquire.ShareKeyFor(&table.Table, shareKey(s), waitroom.ShareKey{Policy: waitroom.Own, Concurrent: true}),
 		}, s.Terms.Lease),
 	}

@@ -45,13 +45,14 @@ func (s *Semaphore) usage(ctx context.Context) (capacity, used int64, err error)
 	if err != nil {
 		return 0, 0, err
 	}
-	if reply.Code() == wire.Foreign {
-		return 0, 0, proto.WrongKind(reply.Text(1))
+	a := proto.ReadAvailable(&reply)
+	if a.Code == wire.Foreign {
+		return 0, 0, proto.WrongKind(a.Kind)
 	}
-	if capacity = reply.Int(1); capacity < 0 {
+	if capacity = a.Capacity; capacity < 0 {
 		capacity = int64(s.capacity)
 	}
-	return capacity, reply.Int(2), nil
+	return capacity, a.Used, nil
 }
 
 // SetCapacity sets how many permits there are, for all processes, from 1 to MaxPermits. If the number grows, this call
@@ -94,23 +95,20 @@ func (s *Semaphore) setCapacity(ctx context.Context, n int) error {
 
 func (s *Semaphore) resize(ctx context.Context, n int) error {
 	of, keys := s.single.Session, s.registry.KeysOf(s.single.Names)
-	reply, err := of.Runner.Run(ctx, wire.Call{
-		Script: s.table.Resize,
-		Keys:   keys.All,
-		Args: []string{
-			strconv.Itoa(n), of.NotAfter(s.single.Names.Slot, timers.Now(), session.MaxPatience).Text(), of.PublishCommandsIn(s.single.Layout), keys.Channel,
-			s.single.Floor,
-		},
-	})
+	resize := proto.Resize{
+		Permits: strconv.Itoa(n), NotAfter: of.NotAfter(s.single.Names.Slot, timers.Now(), session.MaxPatience).Text(),
+		Verb: of.PublishCommandsIn(s.single.Layout), Channel: keys.Channel, KeepMS: s.single.Floor,
+	}
+	reply, err := of.Runner.Run(ctx, wire.Call{Script: s.table.Resize, Keys: keys.All, Args: resize.AppendTo(nil)})
 	if err != nil {
 		return err
 	}
-	switch reply.Code() {
+	switch resized := proto.ReadResized(&reply); resized.Code {
 	case wire.Late:
-		of.Clock.Observe(s.single.Names.Slot, reply.Stamp(1), timers.Now())
+		of.Clock.Observe(s.single.Names.Slot, resized.Now, timers.Now())
 		return errLate
 	case wire.Foreign:
-		return proto.WrongKind(reply.Text(1))
+		return proto.WrongKind(resized.Kind)
 	default:
 		return nil
 	}

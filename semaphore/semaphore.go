@@ -237,14 +237,11 @@ func (s *Semaphore) singleShared(hasOptions bool) *acquire.Shared { //nolint:rev
 
 // newRequest makes the request for n permits.
 func (s *Semaphore) newRequest(n int) *queue.Request {
-	weight, capacity, exact := fmt.Sprintf("%0*d", proto.WeightSize, n), strconv.Itoa(s.capacity), "0"
-	if s.single.Exact {
-		exact = "1"
-	}
+	terms := proto.PermitTerms{Permits: strconv.Itoa(s.capacity), Exact: proto.Flag(s.single.Exact)}
 	return &queue.Request{
-		Life: s.single.Terms.First(), FloorTTL: s.single.Floor, Mode: weight, Concurrent: true,
+		Life: s.single.Terms.First(), FloorTTL: s.single.Floor, Mode: fmt.Sprintf("%0*d", proto.WeightSize, n), Concurrent: true,
 		ShareKey: acquire.ShareKeyFor(&s.table.Table, s.shareKey(n), waitroom.ShareKey{Policy: waitroom.Own, Concurrent: true}),
-		Args:     append([]string{capacity, exact}, s.table.Args...),
+		Args:     append(terms.AppendTo(nil), s.table.Args...),
 	}
 }
 
@@ -295,16 +292,12 @@ func registryOf(s *session.Session, l *proto.Layout, table *proto.SemaphoreTable
 	})
 }
 
-// refusal returns the error of a reply that no waiting can change.
-func refusal(reply wire.Reply) error {
-	switch reply.Code() {
-	case wire.TooFew:
-		return tooFew(reply.Int(1))
-	case wire.OtherCapacity:
-		return inexact(reply.Int(1))
-	default:
-		return fmt.Errorf("%w: the reply is %d", errs.ErrRefused, reply.Code())
+// refusal returns the error of a reply that no waiting can change: wire.TooFew or wire.OtherCapacity.
+func refusal(code wire.Code, capacity int64) error {
+	if code == wire.TooFew {
+		return tooFew(capacity)
 	}
+	return inexact(capacity)
 }
 
 func tooFew(capacity int64) error {

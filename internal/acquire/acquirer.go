@@ -309,6 +309,7 @@ func (a *Acquirer) joinShared(ctx context.Context) (hold.Lease, bool) {
 
 // MayShare implements waitroom.TicketSource.
 func (a *Acquirer) MayShare(ctx context.Context, lease hold.Lease) bool {
-	reply, err := a.Base.Session.Runner.Run(ctx, wire.Call{Script: a.Manager.Share, Keys: a.Manager.KeysOf(a.Names).All, Args: []string{lease.ID()}})
+	mayShare := proto.MayShare{Hold: lease.ID()}
+	reply, err := a.Base.Session.Runner.Run(ctx, wire.Call{Script: a.Manager.Share, Keys: a.Manager.KeysOf(a.Names).All, Args: mayShare.AppendTo(nil)})
 	return err == nil && reply.Code() == wire.Done
 }

@@ -164,11 +164,8 @@ func (e *Exclusive) ForceUnlock(ctx context.Context) error {
 	table := e.table()
 	return e.Base.ForceUnlock(ctx, table.CompatibleKinds, func(hold, channel string) wire.Call {
 		keys := e.Manager.KeysOf(e.Names)
-		return wire.Call{
-			Script: table.Force,
-			Keys:   keys.All,
-			Args:   []string{hold, e.Session.PublishCommandsIn(e.Layout), keys.Channel, channel, e.Floor},
-		}
+		force := proto.Force{ID: hold, Verb: e.Session.PublishCommandsIn(e.Layout), Channel: keys.Channel, Forced: channel, KeepMS: e.Floor}
+		return wire.Call{Script: table.Force, Keys: keys.All, Args: force.AppendTo(nil)}
 	})
 }
 
@@ -196,56 +193,48 @@ const (
 func (e *Exclusive) Waiters(ctx context.Context) iter.Seq2[signalbox.Waiter, error] {
 	return func(yield func(signalbox.Waiter, error) bool) {
 		for position, after := 1, "0"; ; {
-			reply, err := e.waitersAfter(ctx, after)
+			tickets, err := e.waitersAfter(ctx, after)
 			if err != nil {
 				yield(signalbox.Waiter{}, e.Explain("waiters", err))
 				return
 			}
-			n := reply.Len() / 4
-			for i := range n {
-				if reply.Text(4*i) == "" {
+			for i := range tickets {
+				if tickets[i].Ticket == "" {
 					continue // a ticket of another kind, which the next hand-off drops
 				}
-				if !yield(e.waiterAt(reply, 4*i, position), nil) {
+				if !yield(e.waiterAt(&tickets[i], position), nil) {
 					return
 				}
 				position++
 			}
-			if n < waitersPage {
+			if len(tickets) < waitersPage {
 				return
 			}
-			after = reply.Text(4*n - 3)
+			after = tickets[len(tickets)-1].Arrival
 		}
 	}
 }
 
-func (e *Exclusive) waitersAfter(ctx context.Context, after string) (wire.Reply, error) {
+func (e *Exclusive) waitersAfter(ctx context.Context, after string) ([]proto.ListedTicket, error) {
 	if err := e.Connect(ctx); err != nil {
-		return wire.Reply{}, err
+		return nil, err
 	}
 	if e.table().Waiters == nil {
-		return wire.Reply{}, fmt.Errorf("%w: a lock in the layout of %s has no queue at the server", errs.ErrBadOption, e.Layout.Name)
+		return nil, fmt.Errorf("%w: a lock in the layout of %s has no queue at the server", errs.ErrBadOption, e.Layout.Name)
 	}
-	reply, err := e.Session.Runner.Run(ctx, wire.Call{
-		Script: e.table().Waiters,
-		Keys:   e.Manager.KeysOf(e.Names).All[1:], // without the holder
-		Args:   []string{after, strconv.Itoa(waitersPage), ticketSize},
-	})
-	return reply, CutShort(ctx, err)
+	waiters := proto.Waiters{After: after, Count: strconv.Itoa(waitersPage), Size: ticketSize}
+	keys := e.Manager.KeysOf(e.Names).All[1:] // without the holder
+	reply, err := e.Session.Runner.Run(ctx, wire.Call{Script: e.table().Waiters, Keys: keys, Args: waiters.AppendTo(nil)})
+	return proto.ReadWaiters(&reply), CutShort(ctx, err)
 }
 
-// waiterAt reads the four elements from i on.
-func (e *Exclusive) waiterAt(reply wire.Reply, i, position int) signalbox.Waiter {
-	w := signalbox.Waiter{
-		Position: position,
-		Session:  e.Layout.Session(reply.Text(i)),
-		Alive:    reply.Int(i+2) == 1,
-		Label:    reply.Text(i + 3),
-	}
+// waiterAt returns the waiter with that ticket.
+func (e *Exclusive) waiterAt(t *proto.ListedTicket, position int) signalbox.Waiter {
+	w := signalbox.Waiter{Position: position, Session: e.Layout.Session(t.Ticket), Alive: t.IsAlive, Label: t.Label}
 	if w.Session == e.Session.ID() {
-		w.Goroutines = max(e.goroutines(reply.Text(i)), 1)
+		w.Goroutines = max(e.goroutines(t.Ticket), 1)
 	}
-	if since := reply.Stamp(i + 1); since != 0 {
+	if since := t.Since(); since != 0 {
 		w.Since = since.Time()
 	}
 	return w

@@ -42,9 +42,9 @@ type Manager struct {
 	AcquireMany, ReleaseMany *scripts.Script
 }
 
-// NewManager returns the Manager of the locks of kind in a session. refusal turns replies that only the scripts of this
-// kind have into errors; nil means that there are no such replies.
-func NewManager(s *session.Session, l *proto.Layout, kind *proto.Table, refusal func(wire.Reply) error) Manager {
+// NewManager returns the Manager of the locks of kind in a session. refusal returns the error of a call that asks
+// for permits that there are not, or with another capacity; nil means that there are no such calls.
+func NewManager(s *session.Session, l *proto.Layout, kind *proto.Table, refusal func(code wire.Code, capacity int64) error) Manager {
 	if refusal == nil {
 		refusal = unknownReply
 	}
@@ -75,16 +75,16 @@ func (m *Manager) KeysOf(n proto.Set) proto.Keys {
 	return keys
 }
 
-// ReadGrants reads the reply to a script that granted the lock, for attempts of this session. Without a queue, a session gets
+// ApplyGranted handles what a script replied that granted the lock to attempts of this session. Without a queue, a session gets
 // the lock only by a try of its own.
-func (m *Manager) ReadGrants(holder string, reply wire.Reply) {
+func (m *Manager) ApplyGranted(holder string, g proto.Granted) {
 	if m.Queues != nil {
-		m.Queues.ReadGrants(holder, reply)
+		m.Queues.ApplyGranted(holder, g)
 	}
 }
 
-func unknownReply(reply wire.Reply) error {
-	return fmt.Errorf("%w: it replied %d", errs.ErrRefused, reply.Code())
+func unknownReply(code wire.Code, _ int64) error {
+	return fmt.Errorf("%w: it replied %d", errs.ErrRefused, code)
 }
 
 // Refuse implements session.KindRegistry.

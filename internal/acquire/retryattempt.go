@@ -71,30 +71,29 @@ var errLate = errors.New("the server took longer than the lease lasts")
 // try sends one acquire. If the error is errs.ErrHeld, the lock is held for at most heldFor.
 func (a *attempt) try(ctx context.Context) (heldFor time.Duration, err error) {
 	registry := a.lock.registry
-	waiting := "0"
-	if a.waiting {
-		waiting = "1"
+	acquire := proto.RetryAcquire{
+		Hold: a.holdID, TTLMS: wire.Milliseconds(a.request.Life), Verb: registry.verb(), Channel: a.lock.keys.Channel, Waits: proto.Flag(a.waiting),
+		Terms: slices.Concat(registry.config.Args, a.request.Args),
 	}
-	return a.send(ctx, registry.config.Acquire, slices.Concat([]string{registry.verb(), a.lock.keys.Channel, waiting}, registry.config.Args, a.request.Args))
+	return a.send(ctx, registry.config.Acquire, func(notAfter string) []string {
+		acquire.NotAfter = notAfter
+		return acquire.AppendTo(nil)
+	})
 }
 
-// send runs a script that may give a the lock. It returns what try returns.
-func (a *attempt) send(ctx context.Context, script *scripts.Script, args []string) (heldFor time.Duration, err error) {
+// send runs a script that may give a the lock; args returns its arguments. It returns what try returns.
+func (a *attempt) send(ctx context.Context, script *scripts.Script, args func(notAfter string) []string) (heldFor time.Duration, err error) {
 	s := a.lock.registry.session
 	if err := s.Handshake(ctx, a.lock.names.Holder); err != nil {
 		return 0, err
 	}
 	sent := timers.Now()
-	reply, err := s.Runner.Run(ctx, wire.Call{
-		Script: script,
-		Keys:   a.lock.keys.All,
-		Args:   append([]string{a.holdID, wire.Milliseconds(a.request.Life), a.prepareTry(sent).Text()}, args...),
-	})
+	reply, err := s.Runner.Run(ctx, wire.Call{Script: script, Keys: a.lock.keys.All, Args: args(a.prepareTry(sent).Text())})
 	if err != nil {
 		a.handleTryError(err)
 		return 0, err
 	}
-	return a.handleTryReply(reply, sent)
+	return a.handleTryReply(proto.ReadTried(&reply), sent)
 }
 
 // prepareTry prepares one try, and returns its not-after.
@@ -130,33 +129,33 @@ func (a *attempt) leftNoHoldLocked() {
 }
 
 // handleTryReply handles the reply to a try.
-func (a *attempt) handleTryReply(reply wire.Reply, sent timers.Instant) (heldFor time.Duration, err error) {
+func (a *attempt) handleTryReply(t proto.Tried, sent timers.Instant) (heldFor time.Duration, err error) {
 	registry, now := a.lock.registry, timers.Now()
 	slot := a.lock.names.Slot
-	switch code := reply.Code(); {
-	case code == wire.Done && reply.Stamp(1) != 0:
-		registry.session.Clock.Observe(slot, reply.Stamp(1), now)
+	switch {
+	case t.Code == wire.Done && t.Now != 0:
+		registry.session.Clock.Observe(slot, t.Now, now)
 		if timers.Deadline(sent, a.request.Life).Reached(now) {
 			return 0, errLate // the hold expired before it began; the next try extends it
 		}
 		registry.mu.Lock()
 		defer registry.mu.Unlock()
-		a.grant = a.newGrant(reply, sent, now)
+		a.grant = a.newGrant(&t, sent, now)
 		return 0, nil
-	case code == wire.NotDone && reply.Stamp(2) != 0:
-		registry.session.Clock.Observe(slot, reply.Stamp(2), now)
+	case t.Code == wire.NotDone && t.Now != 0:
+		registry.session.Clock.Observe(slot, t.Now, now)
 		a.recordHeld()
-		return time.Duration(reply.Int(1)) * time.Millisecond, errs.ErrHeld
-	case code == wire.Late && reply.Stamp(1) != 0:
-		registry.session.Clock.Observe(slot, reply.Stamp(1), now)
+		return t.Left, errs.ErrHeld
+	case t.Code == wire.Late && t.Now != 0:
+		registry.session.Clock.Observe(slot, t.Now, now)
 		a.recordNothing()
 		return 0, errLate
-	case code == wire.Foreign:
+	case t.Code == wire.Foreign:
 		a.recordNothing()
-		return 0, proto.WrongKind(reply.Text(1))
-	case code == wire.TooFew, code == wire.OtherCapacity:
+		return 0, proto.WrongKind(t.Kind)
+	case t.Code == wire.TooFew, t.Code == wire.OtherCapacity:
 		a.recordNothing()
-		return 0, registry.config.Refusal(reply)
+		return 0, registry.config.Refusal(t.Code, t.Capacity)
 	default:
 		a.handleTryError(wire.ErrUnreadable)
 		return 0, wire.ErrUnreadable
@@ -164,16 +163,13 @@ func (a *attempt) handleTryReply(reply wire.Reply, sent timers.Instant) (heldFor
 }
 
 // newGrant returns what a reply to a try grants.
-func (a *attempt) newGrant(reply wire.Reply, sent, now timers.Instant) queue.Grant {
-	stamp := reply.Stamp(1)
-	grant := queue.Grant{Stamp: stamp, Last: stamp, Life: a.request.Life, Sent: sent, Read: now.Mono()}
+func (a *attempt) newGrant(t *proto.Tried, sent, now timers.Instant) queue.Grant {
+	grant := queue.Grant{Stamp: t.Now, Last: t.Now, Life: a.request.Life, Sent: sent, Read: now.Mono()}
 	switch {
-	case reply.Len() > 2:
-		if token := reply.Int(2); token > 0 {
-			grant.Last = queue.LastOfCounted(token)
-		}
-	case a.lock.registry.config.HandsOver:
-		grant.Last = stamp.ReservedEnd()
+	case t.Token > 0:
+		grant.Last = queue.LastOfCounted(t.Token)
+	case a.lock.registry.config.HandsOver && !t.Counts:
+		grant.Last = t.Now.ReservedEnd()
 	}
 	return grant
 }
@@ -259,14 +255,16 @@ func (a *attempt) Release(ctx context.Context, _ wire.Stamp, expiresIn time.Dura
 		a.repeatReleaseFor(expiresIn)
 		return false, err
 	}
-	a.finish(reply.Int(2) == 1)
-	a.undo(a.footprint.ExecutableFor(reply.Stamp(1)) > 0)
-	return reply.Code() != wire.NotDone, nil
+	released := proto.ReadRetryReleased(&reply)
+	a.finish(released.IsHeard)
+	a.undo(a.footprint.ExecutableFor(released.Now) > 0)
+	return released.WasHeld, nil
 }
 
 func (a *attempt) releaseCall() wire.Call {
 	registry, keys := a.lock.registry, a.lock.keys
-	return wire.Call{Script: registry.config.Release, Keys: keys.All, Args: append([]string{a.holdID, registry.verb(), keys.Channel}, registry.config.Args...)}
+	release := proto.RetryRelease{Hold: a.holdID, Verb: registry.verb(), Channel: keys.Channel, Terms: registry.config.Args}
+	return wire.Call{Script: registry.config.Release, Keys: keys.All, Args: release.AppendTo(nil)}
 }
 
 // repeatReleaseFor repeats the release off the caller's path until it has a reply. If a try has an unknown outcome, it
@@ -295,10 +293,16 @@ func (a *attempt) Swap(ctx context.Context, script *scripts.Script, request *que
 
 // sendSwap repeats the script until it has replaced old by a.
 func (a *attempt) sendSwap(ctx context.Context, script *scripts.Script, old *attempt) error {
-	args := append([]string{old.holdID, a.lock.registry.verb(), a.lock.keys.Channel}, a.request.Args...)
+	swap := proto.RetrySwap{
+		Hold: a.holdID, TTLMS: wire.Milliseconds(a.request.Life), Old: old.holdID, Verb: a.lock.registry.verb(), Channel: a.lock.keys.Channel,
+		Terms: a.request.Args,
+	}
 	var last wire.LastReply
 	for {
-		_, err := a.send(ctx, script, args)
+		_, err := a.send(ctx, script, func(notAfter string) []string {
+			swap.NotAfter = notAfter
+			return swap.AppendTo(nil)
+		})
 		switch {
 		case err == nil:
 			return nil

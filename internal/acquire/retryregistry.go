@@ -16,8 +16,8 @@ type RetryConfig struct {
 
 	Keys   func(n proto.Set) proto.Keys
 	Layout *proto.Layout
-	// Refusal returns the error for a reply of Acquire below -2.
-	Refusal func(wire.Reply) error
+	// Refusal returns the error if Acquire replied wire.TooFew or wire.OtherCapacity, with the capacity.
+	Refusal func(code wire.Code, capacity int64) error
 }
 
 // RetryRegistry keeps the retried locks of one kind in one session. It waits without a queue at the server: the first session that

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package proto describes what is at the server: the keys and channels of a name, the format of a hold, and the scripts.
-// Primitives get all of it from here, so that the same code speaks several layouts. Each kind of lock has a value, [Kind], with what
-// others must know of it.
+// Package proto describes what is at the server: the keys and channels of a name, the format of a hold, and the scripts,
+// with a struct for each call and each reply. Primitives get all of it from here, so that the same code speaks several layouts.
+// Each kind of lock has a value, [Kind], with what others must know of it.
 //
 // # Guarantees
 //

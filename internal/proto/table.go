@@ -49,7 +49,7 @@ type QueueScripts struct {
 	// polled next. A kind without Heartbeat is polled each time.
 	Heartbeat *scripts.Script
 	// Free releases a hold whose holder key has its ticket and no mark, so that no queue can exist. It does nothing if the key has
-	// another ticket, or a mark. ARGV: unmarked, used, keep_ms. It is nil if the layout has no such script.
+	// another ticket, or a mark. It is nil if the layout has no such script.
 	Free *scripts.Script
 	// Keep renews holds that may be idle. It has the arguments of Table.Renew, and replies wire.Marked for a hold that another
 	// attempt may want. It is nil if the layout cannot recall holds.

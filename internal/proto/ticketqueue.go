@@ -34,19 +34,15 @@ func queryQueue(i *Inspection, q ticketQueue) {
 			i.Use.WaiterCount, i.InUse = i.Use.WaiterCount+tickets, true
 		}
 	})
-	page := wire.Call{Script: scripts.LockWaiters, Keys: []string{q.key, q.heartbeats}, Args: []string{"0", strconv.Itoa(i.WaiterLimit), strconv.Itoa(q.ticketLength)}}
-	i.Query(page, func(reply wire.Reply) {
-		for at := 0; at+3 < reply.Len(); at += 4 {
-			ticket := reply.Text(at)
-			if ticket == "" {
+	page := Waiters{After: "0", Count: strconv.Itoa(i.WaiterLimit), Size: strconv.Itoa(q.ticketLength)}
+	i.Query(wire.Call{Script: scripts.LockWaiters, Keys: []string{q.key, q.heartbeats}, Args: page.AppendTo(nil)}, func(reply wire.Reply) {
+		for _, t := range ReadWaiters(&reply) {
+			if t.Ticket == "" {
 				continue // of another kind
 			}
-			w := Waiter{
-				Label: reply.Text(at + 3), Session: nativeSession(ticket),
-				Since: reply.Stamp(at + 1).Time(), Alive: reply.Int(at+2) == 1, Shared: q.shared,
-			}
-			if q.ticketLength == permitTicket && len(ticket) > rwTicket {
-				w.Permits, _ = strconv.Atoi(ticket[rwTicket:]) // 0 if another program wrote it
+			w := Waiter{Label: t.Label, Session: nativeSession(t.Ticket), Since: t.Since().Time(), Alive: t.IsAlive, Shared: q.shared}
+			if q.ticketLength == permitTicket && len(t.Ticket) > rwTicket {
+				w.Permits, _ = strconv.Atoi(t.Ticket[rwTicket:]) // 0 if another program wrote it
 			}
 			i.Use.Waiters = append(i.Use.Waiters, w)
 		}

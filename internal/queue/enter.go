@@ -104,10 +104,6 @@ func (a *Attempt) currentState() attemptState {
 	return a.state
 }
 
-// maxArgs is the greatest number of arguments of an enter: ten, those of the request, and a last one. An enter of an exclusive lock
-// without the last of its arguments is short.
-const maxArgs, shortEnterArgs = 14, 4
-
 // sendEnter sends one enter. Afterwards the state of a is what the reply said, or a message meanwhile. The error is errs.ErrHeld
 // if a only tries, and another hold has the lock.
 func (a enterExchange) sendEnter(ctx context.Context) error {
@@ -120,14 +116,15 @@ func (a enterExchange) sendEnter(ctx context.Context) error {
 	var args [maxArgs]string
 	registry.mu.Lock()
 	ctx, stop := a.withCancelOnGrantLocked(ctx)
-	call, hasHeartbeat := a.enterCallLocked(keys[:0], args[:0], sent)
+	notAfter, isShort := a.prepareEnterLocked(sent), a.mayBeShortLocked()
+	call, hasHeartbeat := a.enterCallLocked(keys[:0], args[:0], notAfter, sent, isShort)
 	registry.mu.Unlock()
 	defer stop()
 	reply, err := runner.Run(ctx, call)
-	if err == nil && len(call.Args) == shortEnterArgs && reply.Code() == wire.NeedsQueue {
+	if err == nil && isShort && reply.Code() == wire.NeedsQueue {
 		registry.purse.pay(-missCost) // the two calls count as one enter, because the first did nothing
 		registry.mu.Lock()
-		call, hasHeartbeat = a.withWaitingLocked(call, sent)
+		call, hasHeartbeat = a.enterCallLocked(keys[:0], args[:0], notAfter, sent, false)
 		registry.mu.Unlock()
 		reply, err = runner.Run(ctx, call)
 	}
@@ -138,15 +135,15 @@ func (a enterExchange) sendEnter(ctx context.Context) error {
 		a.handleEnterError(err)
 		return err
 	}
-	return a.handleEnterReply(reply, sent, hasHeartbeat)
+	return a.handleEnterReply(proto.ReadEntered(&reply), sent, hasHeartbeat)
 }
 
 // enterWithHolderKey repeats an enter that was refused because its slot is being moved, with the holder key alone. That can
 // acquire a free lock that has no queue. The two count as one enter, because the first did nothing.
 func (a enterExchange) enterWithHolderKey(ctx context.Context, call wire.Call, refusal error) (wire.Reply, error) {
-	reply, err := a.q.registry.session.Runner.Run(ctx, a.q.withHolderKeyAlone(call))
+	reply, err := a.q.registry.session.Runner.Run(ctx, withHolderKeyAlone(call))
 	if err == nil && reply.Code() == wire.NeedsQueue {
-		a.q.registry.session.Clock.Observe(a.q.keys.Slot, reply.Stamp(1), timers.Now())
+		a.q.registry.session.Clock.Observe(a.q.keys.Slot, proto.ReadEntered(&reply).Now, timers.Now())
 		return reply, refusal
 	}
 	return reply, err
@@ -163,43 +160,43 @@ func (a enterExchange) withCancelOnGrantLocked(ctx context.Context) (context.Con
 	return ctx, cancel
 }
 
-// enterCallLocked returns an enter, which is sent at sent, and whether a heartbeat is in it. The keys and arguments of the call are
-// appended to keys and args. The first enter of the only attempt here is short if the purse allows it: it has the holder key alone, and takes the
-// lock if that is free.
-func (a enterExchange) enterCallLocked(keys, args []string, sent timers.Instant) (call wire.Call, hasHeartbeat bool) {
-	q, texts, life := a.q, &a.q.registry.mu.enterTexts, a.request.Life
-	notAfter := texts.notAfter.of(a.prepareEnterLocked(sent), wire.Stamp.Text)
-	call = wire.Call{Script: q.registry.protocol.Enter, Keys: append(keys, q.keys.Holder)}
-	if !q.registry.protocol.isExclusive() {
-		call.Args = append(args, a.ticket(), texts.life.of(life, micros), notAfter)
-		return a.withWaitingLocked(call, sent)
-	}
-	call.Args = append(args, a.text, texts.life.of(life, wire.Milliseconds), notAfter, q.registry.session.Settings.Label)
-	if a.footprint.Sent == 1 && q.attempts == 1 && q.registry.purse.allows() {
-		return call, false
-	}
-	return a.withWaitingLocked(call, sent)
+// mayBeShortLocked reports whether an enter may be short: it has the holder key alone, and takes the lock if that is free. It is short
+// if it is the first enter of the only attempt here, and the purse allows it.
+func (a enterExchange) mayBeShortLocked() bool {
+	registry := a.q.registry
+	return registry.protocol.isExclusive() && a.footprint.Sent == 1 && a.q.attempts == 1 && registry.purse.allows()
 }
 
-// withWaitingLocked returns an enter with all keys, and with what the server needs only if the lock is not free.
-func (a enterExchange) withWaitingLocked(call wire.Call, sent timers.Instant) (whole wire.Call, hasHeartbeat bool) {
+// enterCallLocked returns an enter, which is sent at sent, and whether a heartbeat is in it. Its keys and arguments are appended to
+// keys and args.
+func (a enterExchange) enterCallLocked(keys, args []string, notAfter wire.Stamp, sent timers.Instant, isShort bool) (call wire.Call, hasHeartbeat bool) { //nolint:revive // a fact about the enter, not a switch
 	q, s, texts := a.q, a.q.registry.session, &a.q.registry.mu.enterTexts
-	w := waitingArgs{
-		mayQueue: a.state != trying, heartbeatLife: q.registry.lifeLocked(),
-		floorTTL: a.request.FloorTTL, verb: s.PublishCommand(), channel: q.channel(),
+	enter := proto.Enter{Unmarked: a.text, NotAfter: texts.notAfter.of(notAfter, wire.Stamp.Text), Label: s.Settings.Label}
+	call.Script = q.registry.protocol.Enter
+	if isShort {
+		enter.LifeMS = texts.life.of(a.request.Life, wire.Milliseconds)
+		call.Keys, call.Args = append(keys, q.keys.Holder), enter.AppendTo(args)
+		return call, false
 	}
-	if w.mayQueue && !q.hasRecentHeartbeatLocked(sent) {
-		w.number = q.registry.heartbeatLocked(sent).number
+	w := proto.Waiting{
+		Queues: proto.Flag(a.state != trying), HeartbeatUS: texts.heartbeatLife.of(q.registry.lifeLocked(), micros),
+		KeepMS: a.request.FloorTTL, Verb: s.PublishCommand(), Channel: q.channel(),
 	}
-	call.Keys = q.keys.AppendKeys(call.Keys[:0])
+	if a.state != trying && !q.hasRecentHeartbeatLocked(sent) {
+		w.Number = q.registry.heartbeatLocked(sent).number
+	}
+	call.Keys = q.keys.AppendKeys(keys)
 	if q.registry.protocol.isExclusive() {
-		call.Args = append(call.Args, texts.waiting.of(w, waitingArgs.text))
+		enter.LifeMS, enter.Waiting = texts.life.of(a.request.Life, wire.Milliseconds), texts.waiting.of(w, proto.Waiting.Text)
+		call.Args = enter.AppendTo(args)
 	} else {
-		call.Args = append(call.Args, flag(w.mayQueue), texts.heartbeatLife.of(w.heartbeatLife, micros), w.number, s.Settings.Label,
-			w.verb, w.channel, w.floorTTL)
-		call.Args = append(append(call.Args, a.request.Args...), flag(a.footprint.Sent > 1))
+		shared := proto.EnterShared{
+			Ticket: a.ticket(), LifeUS: texts.life.of(a.request.Life, micros), NotAfter: enter.NotAfter, Waiting: w, Label: enter.Label,
+			Terms: a.request.Args, Again: proto.Flag(a.footprint.Sent > 1),
+		}
+		call.Args = shared.AppendTo(args)
 	}
-	return call, w.number != ""
+	return call, w.Number != ""
 }
 
 // prepareEnterLocked records that an enter is sent at sent, and returns its not-after.
@@ -227,55 +224,51 @@ func (a enterExchange) handleEnterError(err error) {
 }
 
 // handleEnterReply handles the reply to an enter.
-func (a enterExchange) handleEnterReply(reply wire.Reply, sent timers.Instant, hasHeartbeat bool) error { //nolint:revive // a fact about the enter, not a switch
+func (a enterExchange) handleEnterReply(e proto.Entered, sent timers.Instant, hasHeartbeat bool) error { //nolint:revive // a fact about the enter, not a switch
 	registry, q, now := a.q.registry, a.q, timers.Now()
-	switch code := reply.Code(); {
-	case code == wire.Done && reply.Stamp(1) != 0 && reply.Stamp(2) != 0:
-		registry.session.Clock.Observe(q.keys.Slot, reply.Stamp(2), now)
-	case code == wire.NotDone && reply.Stamp(3) != 0:
-		registry.session.Clock.Observe(q.keys.Slot, reply.Stamp(3), now)
-	case code == wire.Late && reply.Stamp(1) != 0:
-		registry.session.Clock.Observe(q.keys.Slot, reply.Stamp(1), now)
-		return errLate
-	case code == wire.Foreign:
-		return proto.WrongKind(reply.Text(1))
-	case code == wire.TooFew, code == wire.OtherCapacity:
-		return q.registry.protocol.Refusal(reply)
-	default:
+	switch {
+	case e.Code == wire.Foreign:
+		return proto.WrongKind(e.Kind)
+	case e.Code == wire.TooFew, e.Code == wire.OtherCapacity:
+		return registry.protocol.Refusal(e.Code, e.Capacity)
+	case e.Now == 0, e.Code != wire.Done && e.Code != wire.NotDone && e.Code != wire.Late:
 		a.handleEnterError(wire.ErrUnreadable)
 		return wire.ErrUnreadable
 	}
-	if reply.Code() == wire.NotDone && a.currentState() != trying {
+	if registry.session.Clock.Observe(q.keys.Slot, e.Now, now); e.Code == wire.Late {
+		return errLate
+	}
+	if e.Code == wire.NotDone && a.currentState() != trying {
 		q.listen()
 	}
 	registry.mu.Lock()
 	defer registry.mu.Unlock()
-	if hasHeartbeat && reply.Code() == wire.NotDone {
+	if hasHeartbeat && e.Code == wire.NotDone {
 		q.recordHeartbeatLocked(sent)
 	}
-	return a.joinedLocked(reply, sent, now)
+	return a.joinedLocked(e, sent, now)
 }
 
 // joinedLocked handles a reply to an enter or a requeue by which a has the lock, or a ticket.
-func (a enterExchange) joinedLocked(reply wire.Reply, sent, now timers.Instant) error {
+func (a enterExchange) joinedLocked(e proto.Entered, sent, now timers.Instant) error {
 	q := a.q
 	q.clearPollErrLocked()
 	if a.wait != nil {
 		a.wait.cancelEnter = nil // it keeps a context
 	}
-	stamp, isDone, isRequesting := reply.Stamp(1), reply.Code() == wire.Done, a.state == entering || a.state == trying
-	isSuperseded, isLate := a.q.isSupersededLocked(a.Attempt, stamp), timers.Deadline(sent, a.request.Life).Reached(now)
+	isDone, isRequesting := e.Code == wire.Done, a.state == entering || a.state == trying
+	isSuperseded, isLate := a.q.isSupersededLocked(a.Attempt, e.Stamp), timers.Deadline(sent, a.request.Life).Reached(now)
 	switch {
 	case !isDone && a.state == trying:
 		return errs.ErrHeld
 	case isDone && isRequesting && !isSuperseded && !isLate:
-		if reply.IsOnlyStamp() && q.registry.protocol.Free != nil {
+		if e.Unmarked && q.registry.protocol.Free != nil {
 			a.footprint.Leave(session.UnmarkedHoldLeft)
 			idleHold(a).foundNoMarkLocked(sent)
 		} else {
 			a.footprint.Leave(session.HoldLeft)
 		}
-		a.grant = a.newGrant(stamp, stamp, a.request.Life, sent, now)
+		a.grant = a.newGrant(e.Stamp, e.Stamp, a.request.Life, sent, now)
 		a.toLocked(granted)
 		return nil
 	}
@@ -293,10 +286,10 @@ func (a enterExchange) joinedLocked(reply wire.Reply, sent, now timers.Instant) 
 	}
 	a.toLocked(queued)
 	a.addToListLocked()
-	if reply.Int(2) == 1 {
+	if e.PollAtOnce {
 		q.pollLocked()
 	} else if !q.pollScheduled {
-		q.schedulePollLocked(time.Duration(reply.Int(1)) * time.Microsecond)
+		q.schedulePollLocked(e.Left)
 	}
 	return nil
 }

@@ -4,9 +4,9 @@ package queue
 
 import (
 	"strconv"
-	"strings"
 	"time"
 
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -14,7 +14,7 @@ import (
 type enterTexts struct {
 	life, heartbeatLife text[time.Duration]
 	notAfter            text[wire.Stamp]
-	waiting             text[waitingArgs]
+	waiting             text[proto.Waiting]
 }
 
 // text is a value as a text, which is kept as long as the value does not change.
@@ -29,18 +29,6 @@ func (t *text[V]) of(value V, write func(V) string) string {
 		t.value, t.kept = value, write(value)
 	}
 	return t.kept
-}
-
-// waitingArgs are what an enter needs only if the lock is not free.
-type waitingArgs struct {
-	mayQueue                        bool
-	heartbeatLife                   time.Duration
-	number, floorTTL, verb, channel string // number is "" for no heartbeat
-}
-
-// text returns what lock/enter takes apart if the lock is not free.
-func (w waitingArgs) text() string {
-	return strings.Join([]string{flag(w.mayQueue), micros(w.heartbeatLife), w.number, w.floorTTL, w.verb, w.channel}, " ")
 }
 
 // notAfterGrain is the unit to which the not-after of an enter is rounded down, about 16 ms. So enters that follow each other

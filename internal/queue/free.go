@@ -6,6 +6,7 @@ import (
 	"context"
 	"sync/atomic"
 
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
@@ -34,11 +35,10 @@ func (p *purse) pay(n int32) {
 func (a leaveExchange) free(ctx context.Context, lastUsed wire.Stamp) (isFree bool, err error) {
 	registry := a.q.registry
 	var memory [1 + 3]string // on the stack
-	keys, args := append(memory[:0:1], a.q.keys.Holder), append(memory[1:1], a.text, a.request.FloorTTL)
-	if used := a.floorArg(lastUsed); used != leastStamp {
-		args = append(args, used)
-	}
-	reply, err := registry.session.Runner.Run(ctx, wire.Call{Script: registry.protocol.Free, Keys: keys, Args: args})
+	call := proto.Free{Unmarked: a.text, KeepMS: a.request.FloorTTL, Used: a.usedArg(lastUsed)}
+	reply, err := registry.session.Runner.Run(ctx, wire.Call{
+		Script: registry.protocol.Free, Keys: append(memory[:0:1], a.q.keys.Holder), Args: call.AppendTo(memory[1:1]),
+	})
 	switch {
 	case err != nil:
 		return false, err

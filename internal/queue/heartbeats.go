@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/notify"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
@@ -123,8 +124,8 @@ func (r *Queues) sendHeartbeats(ctx context.Context, all []queuePoll) []queuePol
 			r.session.Runner.Span.SpanFailed(outcome.Err)
 		}
 		for n, p := range groups[i] {
-			if outcome.Err == nil && outcome.Reply.Int(n+1) == 1 {
-				p.handleUnchanged(outcome.Reply.Stamp(0))
+			if server, isUnchanged := proto.ReadUnchanged(&outcome.Reply, n); isUnchanged && outcome.Err == nil {
+				p.handleUnchanged(server)
 				continue
 			}
 			p.q.forgetPoll()
@@ -159,7 +160,8 @@ func (r *Queues) heartbeatsCall(group []queuePoll) wire.Call {
 		stamps.WriteString(p.expectedStamp.Text())
 	}
 	h := group[0].heartbeat
-	return wire.Call{Script: r.protocol.Heartbeat, Keys: keys, Args: []string{r.session.ID(), micros(h.life), h.number, stamps.String()}}
+	call := proto.LockHeartbeat{Session: r.session.ID(), HeartbeatUS: micros(h.life), Number: h.number, Stamps: stamps.String()}
+	return wire.Call{Script: r.protocol.Heartbeat, Keys: keys, Args: call.AppendTo(nil)}
 }
 
 // handleUnchanged handles the reply that nothing has changed. server is the server's time.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/notify"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
@@ -66,24 +67,25 @@ func (a *Attempt) Release(ctx context.Context, lastUsed wire.Stamp, expiresIn ti
 		leaveExchange{a}.handleReleaseError(err, expiresIn)
 		return false, err
 	}
-	if reply.Code() == wire.Done && reply.Len() == 1 {
+	left := proto.ReadLeft(&reply)
+	if left.NoQueue {
 		if (idleHold{a}).releasedUnwanted(); mayFree {
 			purse.pay(1)
 		}
 	}
-	leaveExchange{a}.readGrants(reply)
-	leaveExchange{a}.finish(reply.Code() == wire.MayQueue || reply.Code() == wire.NeedsQueue)
-	return reply.Code() == wire.Done || reply.Code() == wire.MayQueue, nil
+	leaveExchange{a}.applyGranted(left.Granted)
+	leaveExchange{a}.finish(left.MayHaveTicket())
+	return left.WasHeld(), nil
 }
 
 // sendLeave sends one leave.
 func (a leaveExchange) sendLeave(ctx context.Context, lastUsed wire.Stamp) (wire.Reply, error) {
 	var keys [maxKeys]string // on the stack, as are the arguments
-	var args [leaveArgs]string
+	var args [maxArgs]string
 	runner, call := a.q.registry.session.Runner, a.leaveCall(keys[:0], args[:0], lastUsed)
 	reply, err := runner.Run(ctx, call)
 	if err != nil && wire.TryAgain(err) {
-		return runner.Run(ctx, a.q.withHolderKeyAlone(call)) // releases the lock, and leaves the queue as it is
+		return runner.Run(ctx, a.withHolderKeyAlone(call)) // releases the lock, and leaves the queue as it is
 	}
 	return reply, err
 }
@@ -111,51 +113,51 @@ func (a leaveExchange) finish(mayHaveTicket bool) { //nolint:revive // a fact ab
 	}
 }
 
-// withHolderKeyAlone returns the call to send instead of a call that was refused because its slot is being moved. It uses the
-// holder key alone.
-func (q *Queue) withHolderKeyAlone(call wire.Call) wire.Call {
-	if drop := q.registry.protocol.Drop; drop != nil {
-		return wire.Call{Script: drop, Keys: call.Keys[:1], Args: call.Args[:1]}
+// withHolderKeyAlone returns the call to send instead of a leave that was refused because its slot is being moved.
+func (a leaveExchange) withHolderKeyAlone(call wire.Call) wire.Call {
+	if drop := a.q.registry.protocol.Drop; drop != nil {
+		return wire.Call{Script: drop, Keys: call.Keys[:1], Args: []string{a.Name()}}
 	}
+	return withHolderKeyAlone(call)
+}
+
+// withHolderKeyAlone returns the call to send instead of a call of an exclusive kind that was refused because its slot is being moved.
+func withHolderKeyAlone(call wire.Call) wire.Call {
 	call.Keys = call.Keys[:1]
 	return call
 }
 
-// leaveArgs is the number of arguments of a leave.
-const leaveArgs = 7
-
 // leaveCall returns the call that ends a. Its keys and arguments are appended to keys and args. lastUsed is the stamp of the last
 // token that was used, or 0 if it is not known.
 func (a leaveExchange) leaveCall(keys, args []string, lastUsed wire.Stamp) wire.Call {
-	registry := a.q.registry
-	args = append(args, a.Name(), registry.session.ID(), registry.session.PublishCommand(), a.q.channel(), a.request.FloorTTL)
+	registry, s := a.q.registry, a.q.registry.session
+	certain := proto.Flag(a.footprint.HasNoTicket())
 	if registry.protocol.isExclusive() {
-		args = append(args, a.floorArg(lastUsed))
+		leave := proto.Leave{
+			Ticket: a.Name(), Session: s.ID(), Verb: s.PublishCommand(), Channel: a.q.channel(), KeepMS: a.request.FloorTTL,
+			Used: a.usedArg(lastUsed), Certain: certain,
+		}
+		args = leave.AppendTo(args)
+	} else {
+		leave := proto.LeaveShared{
+			Hold: a.Name(), Session: s.ID(), Verb: s.PublishCommand(), Channel: a.q.channel(), KeepMS: a.request.FloorTTL, Certain: certain,
+		}
+		args = leave.AppendTo(args)
 	}
-	return wire.Call{Script: registry.protocol.Leave, Keys: a.q.keys.AppendKeys(keys), Args: append(args, flag(a.footprint.HasNoTicket()))}
+	return wire.Call{Script: registry.protocol.Leave, Keys: a.q.keys.AppendKeys(keys), Args: args}
 }
 
-// floorArg returns the stamp of the last token that was used as an argument of scripts, or "" if it is not known. The scripts
+// usedArg returns the stamp of the last token that was used as an argument of scripts, or "" if it is not known. The scripts
 // know the stamp of the hold, and keep it if the argument is less. Only the caller that releases the hold knows lastUsed, and
 // for that caller the grant does not change any more.
-func (a leaveExchange) floorArg(lastUsed wire.Stamp) string {
+func (a leaveExchange) usedArg(lastUsed wire.Stamp) string {
 	switch {
 	case lastUsed == 0:
 		return ""
 	case lastUsed <= a.grant.Stamp:
-		return leastStamp
+		return proto.FirstUsed
 	}
 	return lastUsed.Text()
-}
-
-// leastStamp is less than every stamp. A script takes a text that is no stamp for "not known".
-const leastStamp = "0000000000000000"
-
-func flag(is bool) string { //nolint:revive // a fact, not a switch
-	if is {
-		return "1"
-	}
-	return "0"
 }
 
 // repeatLeave repeats the leave for as long as the ticket or the hold of a can last.
@@ -172,11 +174,11 @@ func (a leaveExchange) repeatLeaveFor(lasts time.Duration) {
 	undo := a.footprint.Undo(a.leaveCall(nil, nil, 0), lasts, a.request.Life)
 	undo.OnDone = a.handleRepetitionEnd
 	undo.OnReply = func(reply wire.Reply) time.Duration {
-		a.readGrants(reply)
-		if code := reply.Code(); code == wire.MayQueue || code == wire.NeedsQueue {
-			return max(a.footprint.ExecutableFor(reply.Stamp(1)), session.BackOffPause(0))
+		left := proto.ReadLeft(&reply)
+		if a.applyGranted(left.Granted); left.MayHaveTicket() {
+			return max(a.footprint.ExecutableFor(left.Now), session.BackOffPause(0))
 		}
-		again := undo.AfterCopies(reply.Stamp(1))
+		again := undo.AfterCopies(left.Now)
 		if again == 0 {
 			a.forget()
 		}
@@ -204,17 +206,12 @@ func (a leaveExchange) handleRepetitionEnd(err error) {
 	}
 }
 
-// readGrants reads from the reply to a leave which attempts of this session were granted the lock.
-func (a leaveExchange) readGrants(reply wire.Reply) { a.q.registry.ReadGrants(a.q.keys.Holder, reply) }
+// applyGranted handles the grants in the reply to a leave.
+func (a leaveExchange) applyGranted(g proto.Granted) { a.q.registry.ApplyGranted(a.q.keys.Holder, g) }
 
-// ReadGrants reads the reply to a script that granted the lock, {_, _, grants, more}: the grants to attempts of this session,
-// and whether a poll is due. A shorter reply carries neither.
-func (r *Queues) ReadGrants(holder string, reply wire.Reply) {
-	if reply.Len() < 4 {
-		return
-	}
-	r.applyGrants(reply.Text(2))
-	if reply.Int(3) == 1 {
+// ApplyGranted handles what a script replied that granted the lock to attempts of this session.
+func (r *Queues) ApplyGranted(holder string, g proto.Granted) {
+	if r.applyGrants(g.Grants); g.PollAtOnce {
 		r.pollNow(holder)
 	}
 }

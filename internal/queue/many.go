@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -35,7 +36,8 @@ func AcquireMany(ctx context.Context, script *scripts.Script, requests []LockReq
 		enterExchange{a}.prepareEnterLocked(sent)
 		a.q.registry.mu.Unlock()
 		attempts[i], call.Keys[i] = a, request.Queue.keys.Holder
-		call.Args = append(call.Args, a.ticket(), wire.Milliseconds(a.request.Life), a.footprint.NotAfter.Text(), s.Settings.Label)
+		one := proto.AcquireOne{Ticket: a.ticket(), LifeMS: wire.Milliseconds(a.request.Life), NotAfter: a.footprint.NotAfter.Text(), Label: s.Settings.Label}
+		call.Args = one.AppendTo(call.Args)
 	}
 	reply, err := s.Runner.Run(ctx, call)
 	if err != nil {
@@ -48,7 +50,7 @@ func AcquireMany(ctx context.Context, script *scripts.Script, requests []LockReq
 	}
 	acquired := 0
 	for i, a := range attempts[:min(reply.Len(), len(attempts))] {
-		if (enterExchange{a}).acquiredByBatch(reply, i, sent) && i == acquired { // read each part: the server may have granted later locks, too
+		if (enterExchange{a}).acquiredByBatch(proto.ReadAcquiredOne(&reply, i), sent) && i == acquired { // read each part: the server may have granted later locks, too
 			acquired++
 		}
 	}
@@ -58,14 +60,9 @@ func AcquireMany(ctx context.Context, script *scripts.Script, requests []LockReq
 	return attempts[:acquired], nil
 }
 
-// acquiredByBatch reports whether a got its lock, by the n-th part of the reply. If not, the reason is found out by the call
+// acquiredByBatch reports whether a got its lock, with that stamp, which is 0 if it did not. The reason is found out by the call
 // that asks for that lock alone.
-func (a enterExchange) acquiredByBatch(reply wire.Reply, n int, sent timers.Instant) bool {
-	part, err := reply.Part(n)
-	stamp := wire.Stamp(0)
-	if err == nil {
-		stamp = part.Stamp(0)
-	}
+func (a enterExchange) acquiredByBatch(stamp wire.Stamp, sent timers.Instant) bool {
 	registry, now := a.q.registry, timers.Now()
 	registry.mu.Lock()
 	defer registry.mu.Unlock()
@@ -101,7 +98,8 @@ func ReleaseMany(ctx context.Context, script *scripts.Script, releases []*LockRe
 		for _, r := range group {
 			r.Attempt.Begin(nil) // see Release
 			calls[n].Keys = append(calls[n].Keys, r.Attempt.q.keys.Holder)
-			calls[n].Args = append(calls[n].Args, r.Attempt.Name(), leaveExchange{r.Attempt}.floorArg(r.LastUsed), r.Attempt.request.FloorTTL)
+			one := proto.ReleaseOne{Ticket: r.Attempt.Name(), Used: leaveExchange{r.Attempt}.usedArg(r.LastUsed), KeepMS: r.Attempt.request.FloorTTL}
+			calls[n].Args = one.AppendTo(calls[n].Args)
 		}
 	}
 	var rest []*LockRelease
@@ -183,8 +181,9 @@ func releaseOneByOne(ctx context.Context, s *session.Session, releases []*LockRe
 			continue
 		}
 		r.Attempt.end()
-		leaveExchange{r.Attempt}.readGrants(outcome.Reply)
+		left := proto.ReadLeft(&outcome.Reply)
+		leaveExchange{r.Attempt}.applyGranted(left.Granted)
 		leaveExchange{r.Attempt}.finish(false)
-		r.WasHeld = r.WasHeld || outcome.Reply.Code() == wire.Done
+		r.WasHeld = r.WasHeld || left.WasHeld()
 	}
 }

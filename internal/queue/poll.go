@@ -143,7 +143,7 @@ func (r *Queues) pollWithHolderKey(ctx context.Context, polls []queuePoll, calls
 		return
 	}
 	for i := range polls {
-		calls = append(calls, polls[i].q.withHolderKeyAlone(polls[i].call()))
+		calls = append(calls, withHolderKeyAlone(polls[i].call()))
 	}
 	for i, outcome := range r.session.Runner.RunMany(ctx, calls)[len(polls):] {
 		if outcome.Err == nil {
@@ -159,23 +159,17 @@ func (p *queuePoll) call() wire.Call {
 		attempts.WriteString(a.attempt())
 		attempts.WriteString(a.request.Mode)
 	}
-	return wire.Call{
-		Script: q.registry.protocol.Poll,
-		Keys:   q.keys.AppendKeys(nil),
-		Args: []string{
-			s.ID(), micros(p.heartbeat.life), p.heartbeat.number, s.Settings.Label,
-			s.PublishCommand(), q.channel(), attempts.String(), p.floorTTL,
-		},
+	poll := proto.Poll{
+		Session: s.ID(), HeartbeatUS: micros(p.heartbeat.life), Number: p.heartbeat.number, Label: s.Settings.Label,
+		Verb: s.PublishCommand(), Channel: q.channel(), Attempts: attempts.String(), KeepMS: p.floorTTL,
 	}
+	return wire.Call{Script: q.registry.protocol.Poll, Keys: q.keys.AppendKeys(nil), Args: poll.AppendTo(nil)}
 }
 
 func (p *queuePoll) heartbeatCall() wire.Call {
 	s, keys := p.q.registry.session, p.q.keys.AppendKeys(nil)
-	return wire.Call{
-		Script: scripts.QueueHeartbeat,
-		Keys:   keys[len(keys)-1:],
-		Args:   []string{s.ID(), micros(p.heartbeat.life), p.heartbeat.number, s.Settings.Label},
-	}
+	h := proto.QueueHeartbeat{Session: s.ID(), HeartbeatUS: micros(p.heartbeat.life), Number: p.heartbeat.number, Label: s.Settings.Label}
+	return wire.Call{Script: scripts.QueueHeartbeat, Keys: keys[len(keys)-1:], Args: h.AppendTo(nil)}
 }
 
 // recordFailure handles a poll that had no reply, or was refused. The next poll comes early, because the session's life in
@@ -203,35 +197,33 @@ func (q *Queue) refuseLocked(err error) {
 	}
 }
 
-// handleReply handles the reply to a poll: {1, left_us, more, grants, states, now, stamp}, as the header of lock/poll says, or with a
-// ticket instead of the stamp, as those of semaphore/poll and rwlock/poll say.
+// handleReply handles the reply to a poll.
 func (p *queuePoll) handleReply(reply wire.Reply) {
+	polled := proto.ReadPolled(&reply)
 	registry, q, now := p.q.registry, p.q, timers.Now()
 	registry.mu.Lock()
 	defer registry.mu.Unlock()
-	if reply.Code() != wire.Done {
-		q.refuseLocked(proto.WrongKind(reply.Text(1)))
+	if polled.Code != wire.Done {
+		q.refuseLocked(proto.WrongKind(polled.Kind))
 		return
 	}
-	registry.session.Clock.Observe(q.keys.Slot, reply.Stamp(5), now)
+	registry.session.Clock.Observe(q.keys.Slot, polled.Now, now)
 	q.clearPollErrLocked()
 	q.recordHeartbeatLocked(p.heartbeat.sent)
-	left := time.Duration(reply.Int(1)) * time.Microsecond
-	q.polledStamp, q.polledAt, q.holdEnds = 0, p.heartbeat.sent.Mono(), p.heartbeat.sent.Mono()+left
-	if registry.protocol.Heartbeat != nil && left > 0 {
-		q.polledStamp = reply.Stamp(6)
+	q.polledStamp, q.polledAt, q.holdEnds = 0, p.heartbeat.sent.Mono(), p.heartbeat.sent.Mono()+polled.Left
+	if registry.protocol.Heartbeat != nil && polled.Left > 0 {
+		q.polledStamp = polled.Stamp
 	}
 	has := make(map[string]bool) // the ids of the attempts that have the lock
-	for g := range parseGrants(reply.Text(3)) {
+	for g := range parseGrants(polled.Grants) {
 		has[g.attempt] = true
 		registry.applyGrantLocked(g, now)
 	}
-	pollAgain := reply.Int(2) == 1
-	tickets := reply.Text(4)
+	pollAgain := polled.PollAtOnce
 	for i, a := range p.listed {
-		if a.state == queued && i < len(tickets) && tickets[i] == '0' && !has[a.attempt()] {
+		if a.state == queued && i < len(polled.States) && polled.States[i] == '0' && !has[a.attempt()] {
 			a.toLocked(ticketLost)
-			if a.waitLocked().refusal = errTicketLost; left > 0 {
+			if a.waitLocked().refusal = errTicketLost; polled.Left > 0 {
 				a.wait.refusal = errTicketLostWhileHeld
 			}
 			a.wake()
@@ -239,14 +231,14 @@ func (p *queuePoll) handleReply(reply wire.Reply) {
 			pollAgain = pollAgain || q.waiting.len() > len(p.listed) // attempts that are not listed have lost their tickets too
 		}
 	}
-	if !registry.protocol.isExclusive() && reply.Len() > 6 {
-		registry.leaveAgainLocked(reply.Text(6))
+	if !registry.protocol.isExclusive() && polled.Unlisted != "" {
+		registry.leaveAgainLocked(polled.Unlisted)
 	}
 	if pollAgain {
 		q.pollLocked()
 		return
 	}
-	q.schedulePollLocked(left)
+	q.schedulePollLocked(polled.Left)
 }
 
 // schedulePollLocked schedules the next poll: after a pause, or when the hold of another session ends, after left at the

@@ -45,8 +45,8 @@ type waitState struct {
 	polledAt    time.Duration // when the poll was sent, on the monotonic clock
 }
 
-// maxKeys is the greatest number of keys of a call.
-const maxKeys = 4
+// maxKeys and maxArgs are the room on the stack for the keys and the arguments of a call.
+const maxKeys, maxArgs = 4, 13
 
 // channel returns the channel of the lock's messages. The channel of the grants is that, followed by the id of the session.
 func (q *Queue) channel() string { return q.registry.session.GrantsChannel(*q.keys) }

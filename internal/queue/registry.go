@@ -23,8 +23,8 @@ import (
 type Protocol struct {
 	*proto.QueueScripts
 
-	// Refusal returns the error for a reply of Enter below -2.
-	Refusal func(wire.Reply) error
+	// Refusal returns the error if Enter replied wire.TooFew or wire.OtherCapacity, with the capacity.
+	Refusal func(code wire.Code, capacity int64) error
 }
 
 // isExclusive reports whether a lock of the kind has at most one hold at a time.
@@ -39,7 +39,7 @@ type Request struct {
 	// Mode is the end of the ticket and of the hold's name. It says what scripts have to know of the request, such as
 	// the number of permits. All modes of a kind have the same length.
 	Mode string
-	// Args are the arguments of Enter that other kinds do not have.
+	// Args are the arguments of Enter that other kinds do not have, as proto.RWTerms or proto.PermitTerms.
 	Args []string
 	// ShareKey is equal for goroutines that can share a ticket. It is zero if each goroutine has a ticket of its own.
 	ShareKey waitroom.ShareKey

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -27,7 +28,7 @@ func (a *Attempt) Requeue(ctx context.Context, lastUsed wire.Stamp, expiresIn ti
 	runner := q.registry.session.Runner
 	reply, err := runner.Run(ctx, call)
 	if err != nil && wire.TryAgain(err) {
-		reply, err = runner.Run(ctx, q.withHolderKeyAlone(call))
+		reply, err = runner.Run(ctx, withHolderKeyAlone(call))
 	}
 	a.end()
 	if err != nil {
@@ -40,14 +41,14 @@ func (a *Attempt) Requeue(ctx context.Context, lastUsed wire.Stamp, expiresIn ti
 		requeueExchange{&t.first}.handleRequeueUnknown()
 		return t, false, err
 	}
-	result := parseRequeueResult(reply)
-	isQueued := requeueExchange{&t.first}.handleRequeueReply(reply, sent)
-	leaveExchange{a}.finish(!result.nothingLeft)
+	result := proto.ReadRequeued(&reply)
+	isQueued := requeueExchange{&t.first}.handleRequeueReply(&result, sent)
+	leaveExchange{a}.finish(!result.OldGone)
 	if !isQueued {
 		t.Leave()
-		return nil, result.wasHeld, nil
+		return nil, result.WasHeld, nil
 	}
-	return t, result.wasHeld, nil
+	return t, result.WasHeld, nil
 }
 
 // requeueCall returns the call that releases old and queues a, and the time of its sending.
@@ -58,56 +59,33 @@ func (a requeueExchange) requeueCall(old *Attempt, lastUsed wire.Stamp) (call wi
 	sent = timers.Now()
 	a.sendLocked(s.NotAfter(q.keys.Slot, sent, session.MaxPatience))
 	h := q.registry.heartbeatLocked(sent)
-	return wire.Call{
-		Script: q.registry.protocol.Requeue,
-		Keys:   q.keys.AppendKeys(nil),
-		Args: []string{
-			old.Name(), a.ticket(), micros(a.request.Life), a.footprint.NotAfter.Text(), micros(h.life), h.number,
-			s.Settings.Label, s.PublishCommand(), q.channel(), a.request.FloorTTL, leaveExchange{old}.floorArg(lastUsed), flag(old.footprint.HasNoTicket()),
-		},
-	}, sent
-}
-
-// requeueResult is what the reply to a requeue says about the hold that the requeue released.
-type requeueResult struct {
-	wasHeld     bool // the hold had the lock
-	nothingLeft bool // the server has nothing of the hold any more
-}
-
-// parseRequeueResult reads the last two elements of the reply.
-func parseRequeueResult(reply wire.Reply) requeueResult {
-	n := reply.Len()
-	if n < 4 {
-		return requeueResult{} // the call had the holder key alone, and another hold has the lock
+	requeue := proto.Requeue{
+		Old: old.Name(), New: a.ticket(), LifeUS: micros(a.request.Life), NotAfter: a.footprint.NotAfter.Text(),
+		HeartbeatUS: micros(h.life), Number: h.number, Label: s.Settings.Label, Verb: s.PublishCommand(), Channel: q.channel(),
+		KeepMS: a.request.FloorTTL, Used: leaveExchange{old}.usedArg(lastUsed), Certain: proto.Flag(old.footprint.HasNoTicket()),
 	}
-	return requeueResult{nothingLeft: reply.Int(n-2) == 1, wasHeld: reply.Int(n-1) == 1}
+	return wire.Call{Script: q.registry.protocol.Requeue, Keys: q.keys.AppendKeys(nil), Args: requeue.AppendTo(nil)}, sent
 }
 
 // handleRequeueReply handles the reply to a requeue. It returns false if a has no ticket.
-func (a requeueExchange) handleRequeueReply(reply wire.Reply, sent timers.Instant) bool {
+func (a requeueExchange) handleRequeueReply(reply *proto.Requeued, sent timers.Instant) bool {
 	registry, q, now := a.q.registry, a.q, timers.Now()
-	code := reply.Code()
-	switch code {
-	case wire.Done:
-		registry.session.Clock.Observe(q.keys.Slot, reply.Stamp(2), now)
-	case wire.NotDone:
-		registry.session.Clock.Observe(q.keys.Slot, reply.Stamp(3), now)
-		registry.applyGrants(reply.Text(4))
-	case wire.Foreign:
+	if reply.Code == wire.Foreign {
 		return false // another kind of lock has the name: the hold is lost, and the next enter returns the error
-	default:
-		registry.session.Clock.Observe(q.keys.Slot, reply.Stamp(1), now)
+	}
+	registry.session.Clock.Observe(q.keys.Slot, reply.Now, now)
+	if reply.Code != wire.Done && reply.Code != wire.NotDone {
 		return false
 	}
-	if code == wire.NotDone {
+	if registry.applyGrants(reply.Grants); reply.Code == wire.NotDone {
 		q.listen()
 	}
 	registry.mu.Lock()
 	defer registry.mu.Unlock()
-	if code == wire.NotDone {
+	if reply.Code == wire.NotDone {
 		q.recordHeartbeatLocked(sent)
 	}
-	if errors.Is(enterExchange(a).joinedLocked(reply, sent, now), errTooSlow) {
+	if errors.Is(enterExchange(a).joinedLocked(reply.Entered, sent, now), errTooSlow) {
 		a.awaitPollLocked()
 	}
 	return true

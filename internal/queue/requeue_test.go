@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -129,7 +130,8 @@ func TestOlderReply_IsNotDelivered(t *testing.T) {
 	a.end()
 	leaveExchange{a}.finish(false)
 	newer.Begin(newLocalHoldSpy())
-	require.True(t, requeueExchange{next.attempt()}.handleRequeueReply(reply, sent))
+	requeued := proto.ReadRequeued(&reply)
+	require.True(t, requeueExchange{next.attempt()}.handleRequeueReply(&requeued, sent))
 	state := next.attempt().currentState()
 	require.Equal(t, queued, state)
 	newer.end()

@@ -6,6 +6,7 @@ import (
 	"context"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -13,9 +14,7 @@ import (
 )
 
 // Swap replaces a, which has the lock, by an attempt with that request, using script, and repeats the call until
-// it has a reply or ctx ends. The arguments of script are the new ticket, its life, its not-after and the old
-// name, followed by those of Leave without the name. It replies like Leave, followed by the stamp of the new
-// token; or with 0 if a has nothing any more, or -1 if it was executed after its not-after.
+// it has a reply or ctx ends. The call of script is a proto.Split.
 //
 // If Swap fails, the new hold is released in the background. The caller keeps a, and does not know whether
 // that still has the lock.
@@ -38,17 +37,18 @@ func (a swapExchange) sendSwap(ctx context.Context, script *scripts.Script, old 
 	for {
 		sent := timers.Now()
 		reply, err := registry.session.Runner.Run(ctx, a.swapCall(script, old, sent))
+		split := proto.ReadSplitDone(&reply)
 		switch {
 		case err != nil:
 			enterExchange(a).handleEnterError(err)
 			err = last.Record(ctx, err)
-		case reply.Code() == wire.Done:
-			a.handleSwapReply(reply, sent)
+		case split.Code == wire.Done:
+			a.handleSwapReply(&split, sent)
 			return nil
-		case reply.Code() == wire.NotDone:
+		case split.Code == wire.NotDone:
 			return errs.ErrLostGone
 		default:
-			registry.session.Clock.Observe(q.keys.Slot, reply.Stamp(1), timers.Now())
+			registry.session.Clock.Observe(q.keys.Slot, split.Now, timers.Now())
 		}
 		if err == nil {
 			err = a.pause(ctx, last)
@@ -60,26 +60,25 @@ func (a swapExchange) sendSwap(ctx context.Context, script *scripts.Script, old 
 }
 
 func (a swapExchange) swapCall(script *scripts.Script, old *Attempt, sent timers.Instant) wire.Call {
-	registry, q := a.q.registry, a.q
-	leave := leaveExchange{old}.leaveCall(nil, nil, 0)
-	registry.mu.Lock()
-	defer registry.mu.Unlock()
-	notAfter := registry.session.NotAfter(q.keys.Slot, sent, session.MaxPatience)
+	q, s := a.q, a.q.registry.session
+	q.registry.mu.Lock()
+	defer q.registry.mu.Unlock()
+	notAfter := s.NotAfter(q.keys.Slot, sent, session.MaxPatience)
 	a.footprint.Send(notAfter)
-	return wire.Call{
-		Script: script,
-		Keys:   q.keys.AppendKeys(nil),
-		Args:   append([]string{a.ticket(), micros(a.request.Life), notAfter.Text()}, leave.Args...),
+	split := proto.Split{
+		Ticket: a.ticket(), LifeUS: micros(a.request.Life), NotAfter: notAfter.Text(), Hold: old.Name(), Session: s.ID(),
+		Verb: s.PublishCommand(), Channel: q.channel(), KeepMS: old.request.FloorTTL,
 	}
+	return wire.Call{Script: script, Keys: q.keys.AppendKeys(nil), Args: split.AppendTo(nil)}
 }
 
 // handleSwapReply handles the reply by which a has the lock.
-func (a swapExchange) handleSwapReply(reply wire.Reply, sent timers.Instant) {
+func (a swapExchange) handleSwapReply(split *proto.SplitDone, sent timers.Instant) {
 	registry, now := a.q.registry, timers.Now()
 	registry.mu.Lock()
-	a.grant = Grant{Stamp: reply.Stamp(4), Last: reply.Stamp(4), Life: a.request.Life, Sent: sent, Read: now.Mono()}
+	a.grant = Grant{Stamp: split.Stamp, Last: split.Stamp, Life: a.request.Life, Sent: sent, Read: now.Mono()}
 	a.toLocked(begun)
 	a.leftTicketLocked()
 	registry.mu.Unlock()
-	leaveExchange(a).readGrants(reply)
+	leaveExchange(a).applyGranted(split.Granted)
 }

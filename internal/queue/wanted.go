@@ -3,6 +3,7 @@
 package queue
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -75,24 +76,17 @@ func (r *Queues) questionsOf(batch []*Attempt) []wire.Call {
 	calls := make([]wire.Call, len(batch))
 	for i, a := range batch {
 		a.flags &^= questionDue
-		calls[i] = wire.Call{
-			Script: r.protocol.Waiters,
-			Keys:   a.q.keys.AppendKeys(nil)[1:], // without the holder
-			Args:   []string{"0", strconv.Itoa(maxTicketsRead), strconv.Itoa(proto.HoldSize + len(a.request.Mode))},
-		}
+		waiters := proto.Waiters{After: "0", Count: strconv.Itoa(maxTicketsRead), Size: strconv.Itoa(len(a.ticket()))}
+		calls[i] = wire.Call{Script: r.protocol.Waiters, Keys: a.q.keys.AppendKeys(nil)[1:], Args: waiters.AppendTo(nil)} // without the holder
 	}
 	return calls
 }
 
-// isAnotherWaiting reads the reply to a question, four elements for each ticket.
+// isAnotherWaiting reads the reply to a question.
 func (r *Queues) isAnotherWaiting(reply wire.Reply) bool {
-	for i := 0; i+3 < reply.Len(); i += 4 {
-		ticket := reply.Text(i)
-		if ticket != "" && reply.Int(i+2) == 1 && !strings.HasPrefix(ticket, r.session.ID()) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(proto.ReadWaiters(&reply), func(t proto.ListedTicket) bool {
+		return t.Ticket != "" && t.IsAlive && !strings.HasPrefix(t.Ticket, r.session.ID())
+	})
 }
 
 // notifyWanted notifies the hold of a, unless that was done, or is being released.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -26,9 +27,7 @@ const (
 // Yield asks with script whether the unused hold of a may continue for local waiters with the same share key. The hold
 // continues if only these waiters are in the queue, and is released otherwise. After an error the outcome is unknown.
 //
-// The arguments of script are the name, the life with which the hold continues, and the attempts of these waiters, followed by
-// the arguments of Leave without the name. If script released the hold, it replies like Leave, but with 2. It replies 0 if a
-// has nothing any more; or 1, the time, and the stamp of new tokens, if the hold continues.
+// The call of script is a proto.Yield.
 func (a *Attempt) Yield(ctx context.Context, script *scripts.Script) (YieldResult, error) {
 	registry := a.q.registry
 	sent := timers.Now()
@@ -36,30 +35,29 @@ func (a *Attempt) Yield(ctx context.Context, script *scripts.Script) (YieldResul
 	if err != nil {
 		return YieldGone, err
 	}
-	switch reply.Code() {
+	switch yielded := proto.ReadYielded(&reply); yielded.Code {
 	case wire.NotDone:
 		return YieldGone, nil
 	case wire.Done:
 		registry.mu.Lock()
 		defer registry.mu.Unlock()
-		stamp := reply.Stamp(2)
-		a.grant = Grant{Stamp: stamp, Last: stamp.BlockEnd(), Life: a.request.Life, Sent: sent, Read: timers.Mono()}
+		a.grant = Grant{Stamp: yielded.Stamp, Last: yielded.Stamp.BlockEnd(), Life: a.request.Life, Sent: sent, Read: timers.Mono()}
 		return YieldKept, nil
 	default: // the hold was released
 		a.end()
-		leaveExchange{a}.readGrants(reply)
+		leaveExchange{a}.applyGranted(yielded.Granted)
 		leaveExchange{a}.finish(false)
 		return YieldReleased, nil
 	}
 }
 
 func (a yieldExchange) yieldCall(script *scripts.Script) wire.Call {
-	leave := leaveExchange(a).leaveCall(nil, nil, 0)
-	return wire.Call{
-		Script: script,
-		Keys:   leave.Keys,
-		Args:   append([]string{leave.Args[0], micros(a.request.Life), a.waitingWithSameKey()}, leave.Args[1:]...),
+	s := a.q.registry.session
+	yield := proto.Yield{
+		Hold: a.Name(), LifeUS: micros(a.request.Life), Attempts: a.waitingWithSameKey(), Session: s.ID(), Verb: s.PublishCommand(),
+		Channel: a.q.channel(), KeepMS: a.request.FloorTTL,
 	}
+	return wire.Call{Script: script, Keys: a.q.keys.AppendKeys(nil), Args: yield.AppendTo(nil)}
 }
 
 // waitingWithSameKey returns the waiting attempts of this session to which the hold of a can be handed over, among the first

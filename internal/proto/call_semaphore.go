@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package proto
+
+import "github.com/signalbox-go/signalbox/internal/wire"
+
+// Yield is the call of semaphore/yield.
+type Yield struct{ Hold, LifeUS, Attempts, Session, Verb, Channel, KeepMS string }
+
+// AppendTo appends the arguments in the order of the header.
+func (c *Yield) AppendTo(args []string) []string {
+	return append(args, c.Hold, c.LifeUS, c.Attempts, c.Session, c.Verb, c.Channel, c.KeepMS)
+}
+
+// Yielded is the reply to a yield: wire.Done if the hold continues, and wire.ReleasedOnly if it was released.
+type Yielded struct {
+	Granted
+
+	Code  wire.Code
+	Stamp wire.Stamp // of the tokens of the hold that continues
+}
+
+// ReadYielded reads the reply to a yield.
+func ReadYielded(r *wire.Reply) Yielded {
+	if r.Code() == wire.Done {
+		return Yielded{Code: wire.Done, Stamp: r.Stamp(2)}
+	}
+	return Yielded{Code: r.Code(), Granted: readGranted(r)}
+}
+
+// Split is the call of semaphore/split.
+type Split struct{ Ticket, LifeUS, NotAfter, Hold, Session, Verb, Channel, KeepMS string }
+
+// AppendTo appends the arguments in the order of the header.
+func (c *Split) AppendTo(args []string) []string {
+	return append(args, c.Ticket, c.LifeUS, c.NotAfter, c.Hold, c.Session, c.Verb, c.Channel, c.KeepMS)
+}
+
+// SplitDone is the reply to a split.
+type SplitDone struct {
+	Granted
+
+	Code  wire.Code
+	Now   wire.Stamp
+	Stamp wire.Stamp // of the token of the new hold
+}
+
+// ReadSplitDone reads the reply to a split.
+func ReadSplitDone(r *wire.Reply) SplitDone {
+	return SplitDone{Granted: readGranted(r), Code: r.Code(), Now: r.Stamp(1), Stamp: r.Stamp(4)}
+}
+
+// Resize is the call of semaphore/resize.
+type Resize struct{ Permits, NotAfter, Verb, Channel, KeepMS string }
+
+// AppendTo appends the arguments in the order of the header.
+func (c *Resize) AppendTo(args []string) []string {
+	return append(args, c.Permits, c.NotAfter, c.Verb, c.Channel, c.KeepMS)
+}
+
+// Resized is the reply to a resize.
+type Resized struct {
+	Code wire.Code
+	Now  wire.Stamp
+	Kind string // the kind that has the name, if the code is wire.Foreign
+}
+
+// ReadResized reads the reply to a resize.
+func ReadResized(r *wire.Reply) Resized { return Resized{r.Code(), r.Stamp(1), r.Text(1)} }
+
+// Available is the reply to semaphore/available.
+type Available struct {
+	Code     wire.Code
+	Kind     string // the kind that has the name, if the code is wire.Foreign
+	Capacity int64  // -1 if the key does not say
+	Used     int64
+}
+
+// ReadAvailable reads the reply to semaphore/available.
+func ReadAvailable(r *wire.Reply) Available {
+	return Available{r.Code(), r.Text(1), r.Int(1), r.Int(2)}
+}
