@@ -179,14 +179,16 @@ func (m *Member) Own(name string) (Shard, bool) {
 	m.mu.Lock()
 	m.mu.reader.owns = true
 	g := m.mu.grants[name]
-	isWorking := g != nil && g.state <= working
-	if isWorking {
-		g.state = working
-	}
 	m.mu.Unlock()
-	if !isWorking || g.err() != nil {
+	if g == nil || g.err() != nil {
+		return Shard{}, false // not taken up: the member releases it
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if g.state > working {
 		return Shard{}, false
 	}
+	g.state = working
 	return Shard{g}, true
 }
 
