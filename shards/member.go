@@ -42,6 +42,7 @@ type Member struct {
 		away        map[string]timers.Instant // the time until which a shard that work gave away is declined, if the server has forgotten it
 		count       int                       // how many shards the set had at the last poll; 0 if it has names
 		lost        []string                  // the names of the shards that the last memberships had when they were lost; see lose
+		lostOf      string                    // when a caller gave the group the set of those names, as the last poll knew
 		failures    [taskCount]error          // why the last call of each task failed; nil after one that had a reply
 		refused     refusal                   // the last settings that the server has called wrong
 		over        bool
