@@ -42,6 +42,7 @@ type Member struct {
 		away        map[string]timers.Instant // the time until which a shard that work gave away is declined, if the server has forgotten it
 		count       int                       // how many shards the set had at the last poll; 0 if it has names
 		lost        []string                  // the names of the shards that the last memberships had when they were lost; see lose
+		lostOf      string                    // when a caller gave the group the set of those names, as the last poll knew
 		failures    [taskCount]error          // why the last call of each task failed; nil after one that had a reply
 		refused     refusal                   // the last settings that the server has called wrong
 		over        bool
@@ -179,14 +180,16 @@ func (m *Member) Own(name string) (Shard, bool) {
 	m.mu.Lock()
 	m.mu.reader.owns = true
 	g := m.mu.grants[name]
-	isWorking := g != nil && g.state <= working
-	if isWorking {
-		g.state = working
-	}
 	m.mu.Unlock()
-	if !isWorking || g.err() != nil {
+	if g == nil || g.err() != nil {
+		return Shard{}, false // not taken up: the member releases it
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if g.state > working {
 		return Shard{}, false
 	}
+	g.state = working
 	return Shard{g}, true
 }
 

@@ -168,11 +168,13 @@ func (ms *membership) lose(cause error) {
 		}
 	}
 	lost := namesOf(own)
-	if timers.Now().Mono()-ms.joinedAt < m.group.base.Terms.Lease { // those of the last one may not have come back yet
+	set := m.mu.desired.known[:min(stampSize, len(m.mu.desired.known))]
+	// Those of the last one may not have come back yet. Of another set they may have left it.
+	if timers.Now().Mono()-ms.joinedAt < m.group.base.Terms.Lease && set == m.mu.lostOf {
 		lost = append(lost, m.mu.lost...)
 		slices.Sort(lost)
 	}
-	m.mu.lost = slices.Compact(lost)
+	m.mu.lost, m.mu.lostOf = slices.Compact(lost), set
 	m.unlock()
 	if len(own) > 0 {
 		m.group.base.LogLost(hold.End{Cause: cause, Leased: true})

@@ -40,7 +40,7 @@ end
 if row.state == 'o' and row.owner == number then
   return {1, now, 0}
 end
-if row.promised ~= number and (not has_room(number, member) or is_banned(row, number)) then
+if row.promised ~= number and (not has_room(number, member, 0) or is_banned(row, number)) then
   return {0, now}
 end
 row.class = '0'

@@ -4,6 +4,7 @@ package shardgroups_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -180,6 +181,52 @@ func countsDrains(tb testing.TB) {
 	w.runs(7*second, second) // the other shard is looked at every five seconds
 	require.Equal(tb, []int{1, 1}, w.loads())
 	w.audit()
+}
+
+// A promise of a drain that hung counts again after an outage. Its member has taken another shard meanwhile, and gets no second one for it.
+func TestAPromiseThatHungExceedsNoLimit(t *testing.T) { t.Parallel(); keepsALimitWhatHung(t) }
+
+func keepsALimitWhatHung(tb testing.TB) {
+	tb.Helper()
+	for _, isByHand := range []bool{false, true} {
+		w := newWorld(newGroup(tb), 3)
+		s := defaults(3)
+		a := w.add(s)
+		s.limit = 1
+		b := w.add(s)
+		w.runs(20*second, second)
+		require.Equal(tb, []int{2, 1}, w.loads())
+		for shard := range b.owns {
+			require.True(tb, b.release(shard, "e", 3600*second))
+		}
+		a.polls()
+		b.polls()
+		require.Len(tb, a.due, 1, "it is promised to b")
+		hung := slices.Collect(maps.Keys(a.due))[0]
+		if isByHand {
+			require.Equal(tb, int64(1), w.call(scripts.ShardsMove, hung, b.number, digits(w.clock+second), "PUBLISH", channel)[0])
+		}
+		for range 90 { // a drains but that one
+			w.passes(second)
+			a.polls()
+			b.polls()
+			for shard := range a.due {
+				if shard != hung {
+					a.release(shard, "r", 0)
+				}
+			}
+		}
+		require.Equal(tb, []int{2, 1}, w.loads())
+		w.passes(5 * second) // the server was away
+		if isByHand {
+			b.polls()
+		}
+		require.True(tb, a.release(hung, "r", 0))
+		a.polls()
+		b.polls()
+		require.Len(tb, b.owns, 1, "by hand: %v", isByHand)
+		w.audit()
+	}
 }
 
 // A poll says the version of the last change, and the number, of the shards that its member owns and that have not changed since.

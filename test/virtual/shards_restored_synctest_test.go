@@ -196,6 +196,29 @@ func TestNamesOfASyncThatTheServerLost(t *testing.T) {
 	})
 }
 
+// A member that was away while a Sync removed its names does not set them again if the server loses its data soon after it has joined again.
+func TestNamesThatASyncRemovedDoNotComeBack(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(w *fixture) {
+		l := newShardLog(w)
+		set := shards.Names("a", "b", "c", "d")
+		away, b := l.member(set, shardDrain), l.member(set, shardDrain)
+		l.untilEven(4, away, b)
+		time.Sleep(time.Minute)
+		away.wire.goSilent()
+		time.Sleep(20 * time.Second)
+		require.NoError(w, b.group.Sync(w.Context(), []string{"e"}))
+		time.Sleep(5 * time.Second)
+		away.wire.heal()
+		time.Sleep(5 * time.Second)
+		w.redis.FlushAll()
+		time.Sleep(20 * time.Second)
+		v, err := b.group.View(w.Context())
+		require.NoError(w, err)
+		require.Equal(w, []string{"e"}, v.Names())
+	})
+}
+
 // A server that loses its data again, before the names that it had lost have owners again, gets them again.
 func TestNamesThatTheServerLosesTwice(t *testing.T) {
 	t.Parallel()

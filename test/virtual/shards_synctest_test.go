@@ -18,6 +18,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/shards"
 )
 
@@ -736,5 +737,31 @@ func TestSlowReadersAndCallersOfOwnKeepTheirShards(t *testing.T) {
 		require.False(w, is)
 		time.Sleep(3 * time.Minute)
 		require.Equal(w, 3, idle.Owned(), "the first call of Own says that the program serves")
+	})
+}
+
+// A shard that Own does not return has not been taken up, also if Own is the first call after the host was suspended: the member
+// releases it, and gets it again.
+func TestOwnTakesUpNothingThatIsLost(t *testing.T) { //nolint:paralleltest // sets the clock of the process
+	bubbleOfUsers(t, func(w *fixture) {
+		defer timers.Skew(0)
+		m, err := shards.New(w.user().Session, "a", shards.Count(1)).Join(w.Context())
+		require.NoError(w, err)
+		time.Sleep(10 * time.Second)
+		require.Equal(w, 1, m.Owned())
+		suspendedFor(time.Minute)
+		_, is := m.Own("0")
+		require.False(w, is)
+		time.Sleep(10 * time.Second)
+		_, is = m.Own("0")
+		require.True(w, is)
+		ctx, cancel := context.WithTimeout(w.Context(), time.Minute)
+		defer cancel()
+		go func() {
+			for c := range m.Changes() {
+				_ = c.Shard.Release()
+			}
+		}()
+		require.NoError(w, m.Leave(ctx))
 	})
 }

@@ -24,9 +24,11 @@ local function wait_until(till, shard, row, heir)
   set_free(shard, row, 'w', till, heir)
 end
 
--- A promise of a drain that hangs is kept if it was made by hand, and the member has room for it.
+-- A promise is kept if the member has room for it: after an outage one of a drain that hung counts
+-- again, and the member has taken another shard for it. While it hangs only one by hand is kept.
 local function is_kept(row, promised)
-  return row.version >= hung_before or row.class == '0' and has_room(row.promised, promised)
+  local counted = row.version >= hung_before and 1 or 0
+  return (counted == 1 or row.class == '0') and has_room(row.promised, promised, counted)
 end
 -- Returns the member that a shard is for: the one that it is promised to, or the best taker. A
 -- promise to a member that is silent is kept while the server was away, and passes to another else.

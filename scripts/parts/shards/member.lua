@@ -40,12 +40,13 @@ local function write_members()
 end
 
 -- Whether a member may have one shard more: what it was asked for and has not released counts for
--- its limit. It is counted only if there is a limit.
-local function has_room(owner, member)
-  if member.load >= member.limit or member.limit >= MAX_SHARDS then
-    return member.load < member.limit
+-- its limit. It is counted only if there is a limit. counted is 1 if its load has that shard, else 0.
+local function has_room(owner, member, counted)
+  local load = member.load - counted
+  if load >= member.limit or member.limit >= MAX_SHARDS then
+    return load < member.limit
   end
-  return member.load + count_of('n:' .. owner) - count_of('k:' .. owner) < member.limit
+  return load + count_of('n:' .. owner) - count_of('k:' .. owner) < member.limit
 end
 -- Writes where a member stands among those that may give and take shards. A shard moves while the
 -- least (load + 1/2) / weight of a taker is below the greatest (load - 1/2) / weight of a donor;
@@ -53,7 +54,7 @@ end
 local function rank(owner, member)
   local load = member.load
   is_changed, member.ranked, member.is_dirty = true, load, true
-  if member.state == 'l' and has_room(owner, member) then
+  if member.state == 'l' and has_room(owner, member, 0) then
     redis.call('ZADD', takers, (2 * load + 1) / member.weight, owner)
     if member.is_proven == '1' then
       redis.call('ZADD', proven, (2 * load + 1) / member.weight, owner)
