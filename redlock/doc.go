@@ -50,7 +50,7 @@
 //     set back.
 //   - A server loses all its keys or none: no single key is deleted or evicted. After a loss the
 //     package lets it grant nothing for the longest lease.
-//   - All processes use leases of one length for the name, or set GreatestLease.
+//   - All processes use leases of one length for the name, or set MaxLease.
 //
 // So use tokens.
 //

@@ -87,8 +87,8 @@ func TestBadArgumentIsTheErrorOfEveryCall(t *testing.T) {
 		"Cluster":        {redlock.New([]*signalbox.Session{good[0], good[1], ofCluster(t)}, "a"), signalbox.ErrBadOption},
 		"Replicas":       {redlock.New(good, "a", signalbox.WithReplicas(1, time.Second)), signalbox.ErrBadOption},
 		"Lease":          {redlock.New(good, "a", signalbox.WithFixedLease(time.Millisecond)), signalbox.ErrBadOption},
-		"Greatest":       {redlock.New(good, "a", redlock.GreatestLease(time.Second)), signalbox.ErrBadOption},
-		"GreatestLength": {redlock.New(good, "a", redlock.GreatestLease(48*time.Hour)), signalbox.ErrBadOption},
+		"Greatest":       {redlock.New(good, "a", redlock.MaxLease(time.Second)), signalbox.ErrBadOption},
+		"GreatestLength": {redlock.New(good, "a", redlock.MaxLease(48*time.Hour)), signalbox.ErrBadOption},
 		"Name":           {redlock.New(good, ""), signalbox.ErrBadName},
 		"LongName":       {redlock.New(good, strings.Repeat("x", 513)), signalbox.ErrBadName},
 	} {
@@ -102,7 +102,7 @@ func TestBadArgumentIsTheErrorOfEveryCall(t *testing.T) {
 		require.ErrorIs(t, c.lock.ForceUnlock(t.Context()), c.want, name)
 		require.ErrorIs(t, c.lock.Do(t.Context(), nil), c.want, name)
 	}
-	mu := redlock.New(good, "a", nil, signalbox.LockOption(nil), signalbox.WithRenewedLease(time.Second), redlock.Fenced(), redlock.GreatestLease(time.Minute))
+	mu := redlock.New(good, "a", nil, signalbox.LockOption(nil), signalbox.WithRenewedLease(time.Second), redlock.Fenced(), redlock.MaxLease(time.Minute))
 	require.NoError(t, mu.Check())
 	_, err := mu.Lock(nil) //nolint:staticcheck // asks for it
 	require.ErrorIs(t, err, signalbox.ErrBadOption)

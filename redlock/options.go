@@ -19,12 +19,12 @@ func Fenced() signalbox.LockOption {
 	return session.Option(proto.OptionFenced, nil, func(l *session.LockSettings) { l.Quorum.Fenced = true })
 }
 
-// GreatestLease says how long the longest lease of any process for the name is, if that is not this
+// MaxLease says how long the longest lease of any process for the name is, if that is not this
 // lock's own, for instance while a new length is rolled out. A server that lost its data does not grant
 // the name for that long, and gets a shorter lease back only then. d is from the lock's own lease to
 // 24 h.
-func GreatestLease(d time.Duration) signalbox.LockOption {
-	return session.Option(proto.OptionGreatestLease, session.CheckDuration("a greatest lease", d), func(l *session.LockSettings) {
+func MaxLease(d time.Duration) signalbox.LockOption {
+	return session.Option(proto.OptionMaxLease, session.CheckDuration("a greatest lease", d), func(l *session.LockSettings) {
 		l.Quorum.Greatest = d
 	})
 }

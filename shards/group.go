@@ -31,7 +31,7 @@ type Group struct {
 
 // New returns the group name of the session, which divides set. It sends nothing and never fails: if the name, the
 // set or an option is not valid, every call returns the error, and so does Check. Its options are Weight, Limit,
-// Value, RebalanceDelay, Moves, DrainLimit, Retry, signalbox.WithRenewedLease (the lease of a member, from MinLease on),
+// Value, RebalanceDelay, MaxMoves, DrainLimit, Retry, signalbox.WithRenewedLease (the lease of a member, from MinLease on),
 // signalbox.WithClass and signalbox.WithLayout(signalbox.Native()); any other option is ErrBadOption.
 //
 // Groups, locks and elections of one name do not exclude each other.

@@ -70,10 +70,10 @@ func RebalanceDelay(d time.Duration) signalbox.LockOption {
 	return session.Option(proto.OptionRebalanceDelay, err, func(l *session.LockSettings) { l.Shards.RebalanceDelay = d })
 }
 
-// Moves sets how many shards of the group may be on their way at once; a tenth of the shards by default, and at
+// MaxMoves sets how many shards of the group may be on their way at once; a tenth of the shards by default, and at
 // least 16. A shard whose drain takes longer than 10 s does not count any more. n is from 1 to MaxShards. The option
 // of the member that joined last counts.
-func Moves(n int) signalbox.LockOption {
+func MaxMoves(n int) signalbox.LockOption {
 	return session.Option(proto.OptionMoves, session.CheckRange("%d moves at once", n, 1, MaxShards), func(l *session.LockSettings) { l.Shards.Moves = n })
 }
 

@@ -195,7 +195,7 @@ func TestSetsAndOptionsThatAreNotValid(t *testing.T) {
 		"limit 0":        shards.New(s, "a", set, shards.Limit(0)),
 		"long value":     shards.New(s, "a", set, shards.Value(strings.Repeat("a", 257))),
 		"settle -1":      shards.New(s, "a", set, shards.RebalanceDelay(-1)),
-		"no moves":       shards.New(s, "a", set, shards.Moves(0)),
+		"no moves":       shards.New(s, "a", set, shards.MaxMoves(0)),
 		"drain at once":  shards.New(s, "a", set, shards.DrainLimit(time.Millisecond)),
 		"retry backward": shards.New(s, "a", set, shards.Retry(time.Second, time.Millisecond)),
 		"short lease":    shards.New(s, "a", set, signalbox.WithRenewedLease(time.Second)),

@@ -22,7 +22,7 @@ const (
 	OptionPlain
 	OptionKeep
 	OptionFenced
-	OptionGreatestLease
+	OptionMaxLease
 	OptionTokenFloor
 	OptionStepDown
 	OptionValue
@@ -45,8 +45,8 @@ const (
 //nolint:gochecknoglobals // a constant table
 var optionNames = [...]string{
 	"WithRenewedLease", "WithFixedLease", "WithMaxHold", "WithReplicas", "WithLayout", "WithLayout(Native)", "ExactCapacity", "Plain", "Keep",
-	"Fenced", "GreatestLease", "WithTokenFloor", "StepDown", "Value", "WithFirstLease", "once.Keep", "WithMaxWaiters", "WithClass", "once.Linger",
-	"shards.Weight", "shards.Limit", "shards.Value", "RebalanceDelay", "Moves", "DrainLimit", "Retry", "WithKeepWarm", "WithWanted",
+	"Fenced", "MaxLease", "WithTokenFloor", "StepDown", "Value", "WithFirstLease", "once.Keep", "WithMaxWaiters", "WithClass", "once.Linger",
+	"shards.Weight", "shards.Limit", "shards.Value", "RebalanceDelay", "MaxMoves", "DrainLimit", "Retry", "WithKeepWarm", "WithWanted",
 }
 
 const (

@@ -7,5 +7,5 @@ package proto
 //nolint:gochecknoglobals // a constant table
 var Redlock = Kind{
 	Name:    "redlock",
-	Options: optionsOfLeases | OptionFixedLease | OptionMaxHold | OptionFenced | OptionGreatestLease,
+	Options: optionsOfLeases | OptionFixedLease | OptionMaxHold | OptionFenced | OptionMaxLease,
 }

@@ -218,7 +218,7 @@ func saysWhatIsRead(tb testing.TB) {
 	require.Equal(tb, first[1]+"2", said(a.seen))
 }
 
-// No more shards than Moves are on their way at once.
+// No more shards than MaxMoves are on their way at once.
 func TestMovesAreBounded(t *testing.T) { t.Parallel(); boundsMoves(t) }
 
 func boundsMoves(tb testing.TB) {

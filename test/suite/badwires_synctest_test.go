@@ -132,7 +132,7 @@ func (m *monitor) useSomehow(ctx context.Context, w *World, p *Process, c chance
 	options := p.kind.on(terms[c.IntN(len(terms))])
 	if p.kind.Servers > 1 {
 		// A server that lost its data grants nothing for the longest lease, and these are of several lengths.
-		options = append(options, redlock.GreatestLease(w.Life))
+		options = append(options, redlock.MaxLease(w.Life))
 	}
 	lock := p.kind.New(p.Sessions, p.prefix+"a", options...)
 	call := lock.Lock

@@ -90,7 +90,7 @@ func run(ctx context.Context, args []string) error {
 		"writer":    rwlock.New(s, "readers"),
 		"both":      multilock.New(reentrant.New(s, "both/1"), fair.New(s, "both/2")),
 		"candidate": fair.New(s, "elected"),
-		"quorum":    redlock.New(p.sessions, "quorum", signalbox.WithRenewedLease(5*time.Second), redlock.GreatestLease(5*time.Second)),
+		"quorum":    redlock.New(p.sessions, "quorum", signalbox.WithRenewedLease(5*time.Second), redlock.MaxLease(5*time.Second)),
 		"setnx":     reentrant.New(s, "setnx", signalbox.WithLayout(setnx.Layout())),
 		"redisson":  reentrant.New(s, "redisson", signalbox.WithLayout(redisson.Layout())),
 		"commanded": reentrant.New(s, "commanded"),

@@ -38,14 +38,14 @@ const local = `
 	multilock.Lock.Order
 	once.New once.Keep once.Linger once.Once.At once.Once.Check
 	inspect.NodeError.Error inspect.NodeError.Unwrap
-	inspect.FullSpeed inspect.Kinds inspect.Entry.IsHeld inspect.Entry.Summary inspect.Progress inspect.NewList inspect.List.Expire
+	inspect.FullSpeed inspect.Kinds inspect.Entry.IsHeld inspect.Entry.Summary inspect.Progress inspect.NewList inspect.List.Invalidate
 	shards.New shards.Count shards.Names shards.Exact shards.Index shards.Weight shards.Limit shards.Value shards.RebalanceDelay
-	shards.Moves shards.DrainLimit shards.Retry shards.Elsewhere shards.Group.Check shards.Member.Changes shards.Member.Done
+	shards.MaxMoves shards.DrainLimit shards.Retry shards.Elsewhere shards.Group.Check shards.Member.Changes shards.Member.Done
 	shards.Member.Err shards.Member.Own shards.Member.Owned shards.Shard.Bind shards.Shard.Count shards.Shard.Deadline
 	shards.Shard.Done shards.Shard.Err shards.Shard.Index shards.Shard.Losses shards.Shard.Name shards.Shard.Release
 	shards.Shard.Since shards.Shard.Token shards.View.Names shards.View.Owner shards.View.OwnerOf shards.ChangeKind.String
 	shards.State.String shards.MismatchError.Error shards.MismatchError.Unwrap
-	redlock.New redlock.Fenced redlock.GreatestLease redlock.Lock.Check redlock.Lock.Locker
+	redlock.New redlock.Fenced redlock.MaxLease redlock.Lock.Check redlock.Lock.Locker
 `
 
 // elsewhere are the calls whose rows are elsewhere: Dial makes connections of its own, which a test in

@@ -270,7 +270,7 @@ func TestRedlockHeals_AfterTheQuarantine(t *testing.T) {
 		before  func(h *healServers)
 		after   time.Duration
 	}{
-		"Longer": {[]signalbox.LockOption{signalbox.WithRenewedLease(10 * time.Second), redlock.GreatestLease(40 * time.Second)}, func(*healServers) {}, 40 * time.Second},
+		"Longer": {[]signalbox.LockOption{signalbox.WithRenewedLease(10 * time.Second), redlock.MaxLease(40 * time.Second)}, func(*healServers) {}, 40 * time.Second},
 		"Never":  {[]signalbox.LockOption{signalbox.WithRenewedLease(30 * time.Second)}, func(h *healServers) { h.lose(1) }, 30 * time.Second},
 		"NoInfo": {[]signalbox.LockOption{signalbox.WithRenewedLease(30 * time.Second)}, func(h *healServers) { h.hides.Store(true) }, 30 * time.Second},
 	} {

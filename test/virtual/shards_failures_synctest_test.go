@@ -478,17 +478,17 @@ func releasesTogether(w *fixture, words string, n int, most int64) {
 	require.ErrorIs(w, <-returned, context.Canceled)
 }
 
-// Guarantee 5: real loads follow within as many drains as Moves needs, and a second.
+// Guarantee 5: real loads follow within as many drains as MaxMoves needs, and a second.
 func TestLoadsAreEvenAfterTheDrainsThatMovesNeeds(t *testing.T) {
 	t.Parallel()
 	bubbleOfUsers(t, func(w *fixture) {
 		const n, atOnce, drain = 120, 20, 2 * time.Second
 		l := newShardLog(w)
-		a := l.member(shards.Count(n), drain, shards.Moves(atOnce))
+		a := l.member(shards.Count(n), drain, shards.MaxMoves(atOnce))
 		l.untilEven(n, a)
 		time.Sleep(time.Minute)
 		l.reset()
-		b := l.member(shards.Count(n), drain, shards.Moves(atOnce))
+		b := l.member(shards.Count(n), drain, shards.MaxMoves(atOnce))
 		took := l.untilEven(n, a, b)
 		moves, gaps := l.reset()
 		t.Logf("%d moves, %d at once, drains of %v: even %v after the join, longest gap %v", moves, atOnce, drain, took, at(gaps, 1))

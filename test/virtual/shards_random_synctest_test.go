@@ -72,7 +72,7 @@ func drawShards(seed uint64, verbs []string) *shardPlan {
 		p.options = append(p.options, shards.DrainLimit(p.limit))
 	}
 	if random.IntN(4) == 0 {
-		p.options = append(p.options, shards.Moves(1+random.IntN(8)))
+		p.options = append(p.options, shards.MaxMoves(1+random.IntN(8)))
 	}
 	if random.IntN(4) == 0 {
 		p.options = append(p.options, shards.RebalanceDelay(0))
