@@ -33,7 +33,7 @@ type Script struct {
 	SHA1 string
 }
 
-// The scripts in use. A retired version stays in its folder, and in All.
+// The scripts that the library sends, for itself: programs use All and Load. A retired version stays in its folder, and in All.
 //
 //nolint:gochecknoglobals // constants in all but name: read from the embedded files once
 var (
