@@ -12,6 +12,10 @@
 //	defer lease.Unlock()
 //	return charge(lease.Bind(ctx), lease.Token())
 //
+// A service that has a go-redis or valkey-go client opens its session with module goredis or valkeygo. New of a kind
+// returns no error: a bad name or option is the error of each call, and of Check. Options that several kinds take are
+// here, and begin with With. Those of one kind are in its package, without With: election.Value.
+//
 // A hold is the server's entry for a holder: which session has the lock, and until when. A lease is
 // what the holder has of it in its process (docs/glossary.md).
 //
@@ -41,6 +45,9 @@
 // may do harm, let the resource refuse smaller tokens than it has seen.
 //
 // # Time
+//
+// A lease is 30 s long unless its kind says otherwise, and is renewed while it is held, so no call extends it.
+// WithRenewedLease sets that length, the TTL or expiry of other libraries.
 //
 // Durations are milliseconds on the server, rounded up. The server's clock ends holds. A lease
 // counts from before its request was sent, and is 2 % and 2 ms shorter than its hold.

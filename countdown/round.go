@@ -13,7 +13,7 @@ import (
 // maxStamp is the greatest stamp that has 16 digits.
 const maxStamp = 9_999_999_999_999_999
 
-// Round is one count of a latch, from its Start until it opens or is reset. It is a small value, free to
+// Round is one count of a latch, from its Start until it opens, or until Latch.Reset ends it. It is a small value, free to
 // copy, and safe for concurrent use. Calls of the zero Round return ErrNoRound.
 type Round struct {
 	latch *Latch

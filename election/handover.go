@@ -130,7 +130,7 @@ func (r *electionRegistry) sendQuestions(terms []*term) {
 	defer cancel()
 	calls := make([]wire.Call, len(terms))
 	for i, t := range terms {
-		calls[i] = wire.Call{Script: scripts.ElectionAsked, Keys: []string{t.election.base.Names.HeartbeatsKey()}, Args: []string{t.hold}}
+		calls[i] = wire.Call{Script: scripts.ElectionRequested, Keys: []string{t.election.base.Names.HeartbeatsKey()}, Args: []string{t.hold}}
 	}
 	for i, outcome := range r.session.Runner.RunMany(ctx, calls) {
 		if outcome.Err == nil && outcome.Reply.Code() == wire.Done {

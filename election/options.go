@@ -23,7 +23,7 @@ const (
 )
 
 // StepDown sets how long before the end of its lease a term ends: the time that a leader has to
-// stop its work after it lost touch with the server. It is a third of the lease by default. d is from
+// stop its work after it lost touch with the server. Of client-go it is LeaseDuration less RenewDeadline. It is a third of the lease by default. d is from
 // 0 to half of the lease, and of the first lease if signalbox.WithFirstLease sets a shorter one.
 //
 // If the candidate had to wait, its term has at most 3 s until its first renewal, which is sent at once.

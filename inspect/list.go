@@ -144,8 +144,8 @@ func (l *List) Snapshot(ctx context.Context) Snapshot {
 	return l.snapshotLocked()
 }
 
-// Expire lets the next Snapshot wait for entries that are read after this moment, as after Break: also for a Run that begins after it.
-func (l *List) Expire() {
+// Invalidate lets the next Snapshot wait for entries that are read after this moment, as after Break: also for a Run that begins after it.
+func (l *List) Invalidate() {
 	if l == nil || l.wake == nil {
 		return
 	}

@@ -42,7 +42,7 @@ func TestListFollowsTheNamesInUse(t *testing.T) {
 	first := locktest.Must(t, reentrant.New(s, "order/2").Lock)
 	second := locktest.Must(t, reentrant.New(s, "order/1").Lock)
 	defer locktest.Must(t, reentrant.New(s, "other").Lock).Unlock()
-	l.Expire()
+	l.Invalidate()
 	redistest.Await(t, "both names", func() bool { return len(l.Snapshot(locktest.Context(t)).Entries) == 2 })
 	snapshot := l.Snapshot(locktest.Context(t))
 	require.NoError(t, snapshot.Err)
@@ -53,7 +53,7 @@ func TestListFollowsTheNamesInUse(t *testing.T) {
 
 	// After a release Expire alone is enough: the known names are read anew.
 	require.NoError(t, locktest.IgnoreUnconfirmed(first.Unlock()))
-	l.Expire()
+	l.Invalidate()
 	require.Equal(t, []string{"order/1 reentrant"}, kinds(l.Snapshot(locktest.Context(t)).Entries))
 	require.NoError(t, locktest.IgnoreUnconfirmed(second.Unlock()))
 	redistest.Await(t, "no name", func() bool { return len(l.Snapshot(locktest.Context(t)).Entries) == 0 })
@@ -92,7 +92,7 @@ func TestListThatIsNotUsedAsItMustBe(t *testing.T) {
 	} {
 		require.ErrorIs(t, l.Run(ctx), signalbox.ErrBadOption, name)
 		require.ErrorIs(t, l.Snapshot(ctx).Err, signalbox.ErrBadOption, name)
-		l.Expire()
+		l.Invalidate()
 	}
 	l := inspect.NewList(locktest.SteadySession(t, server), "", time.Second)
 	ended, cancel := context.WithCancel(ctx)

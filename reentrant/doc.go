@@ -12,6 +12,8 @@
 //	}
 //	defer lease.Unlock()
 //
+// TryLock returns signalbox.ErrHeld if the lock is not free.
+//
 // The context of lease.Enter acquires it again, without the server. Package fair is the same lock
 // without turns; on one name the two exclude each other.
 //

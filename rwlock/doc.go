@@ -12,7 +12,7 @@
 //	defer lease.Unlock()
 //
 // Lock, TryLock, Do and Locker are for writers, RLock, TryRLock, RDo and RLocker for readers.
-// Downgrade makes a writer a reader.
+// mu.Downgrade(ctx, lease) makes a writer a reader.
 //
 // # Guarantees
 //

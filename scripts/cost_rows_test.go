@@ -186,7 +186,7 @@ func electionCosts() []costRow {
 			script: scripts.ElectionMove, crowd: "Candidates", base: 100, each: 3, sizes: batches(), fill: fill, keys: on("lock", "queue", "heartbeats"),
 			args: with(ours, holdOf("z")[:22], 5_000_000, later),
 		},
-		{script: scripts.ElectionAsked, crowd: "Candidates", base: 40, fill: fill, keys: on("heartbeats"), args: with(ours)},
+		{script: scripts.ElectionRequested, crowd: "Candidates", base: 40, fill: fill, keys: on("heartbeats"), args: with(ours)},
 	}
 }
 

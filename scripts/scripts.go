@@ -33,7 +33,7 @@ type Script struct {
 	SHA1 string
 }
 
-// The scripts in use. A retired version stays in its folder, and in All.
+// The scripts that the library sends, for itself: programs use All and Load. A retired version stays in its folder, and in All.
 //
 //nolint:gochecknoglobals // constants in all but name: read from the embedded files once
 var (
@@ -84,11 +84,11 @@ var (
 	CountdownRead  = load("countdown/read", 1)
 	CountdownReset = load("countdown/reset", 1)
 
-	ElectionPut   = load("election/put", 1)
-	ElectionClear = load("election/clear", 1)
-	ElectionRead  = load("election/read", 1)
-	ElectionMove  = load("election/move", 1)
-	ElectionAsked = load("election/asked", 1)
+	ElectionPut       = load("election/put", 1)
+	ElectionClear     = load("election/clear", 1)
+	ElectionRead      = load("election/read", 1)
+	ElectionMove      = load("election/move", 1)
+	ElectionRequested = load("election/requested", 1)
 
 	ShardsJoin    = load("shards/join", 1)
 	ShardsPoll    = load("shards/poll", 1)

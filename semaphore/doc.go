@@ -11,6 +11,8 @@
 //	}
 //	defer lease.Release()
 //
+// TryAcquire returns signalbox.ErrHeld if too few permits are free now. ErrCapacity means that there are fewer at all.
+//
 // # Guarantees
 //
 //  1. Capacity: all holders together never have more permits than the capacity. For this, each

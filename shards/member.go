@@ -18,6 +18,8 @@ import (
 
 // Member is a member of a group until it leaves. If its lease is lost it joins again by itself. All methods may be
 // called by any goroutine. Join makes one; the zero Member is of no use.
+//
+// Own returns a shard that it owns, and Changes yields those that come and go.
 type Member struct {
 	// At the server a Member is one membership after the other (see membership). Its lock guards the state of those, and of
 	// all grants. Under it nothing blocks, no call is sent, and no context is ended: what is bound to one may call back. The

@@ -122,6 +122,7 @@ func (v *View) Names() []string {
 }
 
 // Owner returns the owner of a shard, and whether there is such a shard. The name of a shard of Count is its index, in decimal.
+// For a key see OwnerOf.
 func (v *View) Owner(name string) (ShardInfo, bool) {
 	if v == nil {
 		return ShardInfo{}, false

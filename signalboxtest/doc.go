@@ -17,7 +17,8 @@
 //
 // A Kit runs the library's own scripts on an embedded server, so every kind of lock works on it. A
 // redlock needs three Kits, since a Kit is one server. A Kit needs no network and works inside a
-// bubble of testing/synctest, where an hour takes a tenth of a second. A Fake is a lock without a
+// bubble of testing/synctest, where an hour takes a tenth of a second. Each call of Kit.Session opens a further
+// session, which is another process to the locks. A Fake is a lock without a
 // server. Its leases have tokens and contexts, and end by Unlock and by Lose.
 //
 // # What to call

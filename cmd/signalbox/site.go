@@ -27,7 +27,7 @@ type site struct {
 // newSite returns the site of a session. secret returns the token that breaking requires; it is nil if nothing can be broken.
 func newSite(session *signalbox.Session, options inspecthttp.Options, secret func() string, report func(error)) *site {
 	if secret != nil {
-		options.AskToken, options.AllowBreak = true, allowWith(secret)
+		options.AskToken, options.AuthorizeBreak = true, allowWith(secret)
 	}
 	pages := inspecthttp.New(session, options)
 	return &site{pages: pages, snapshot: func(ctx context.Context) inspect.Snapshot {

@@ -98,13 +98,13 @@ func (h *Handler) tryBreak(r *http.Request, page formPage) (done string, status 
 		seen.Holders = append(seen.Holders, inspect.Holder{Hold: hold})
 	}
 	seen.Since, _ = time.Parse(time.RFC3339Nano, page.Since) // it was signed
-	if err := h.options.AllowBreak(r, seen); err != nil {
+	if err := h.options.AuthorizeBreak(r, seen); err != nil {
 		return "", http.StatusForbidden, words.Printable(err.Error())
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
 	defer cancel()
 	err := inspect.BreakSeen(ctx, h.session, seen)
-	h.list.list.Expire()
+	h.list.list.Invalidate()
 	switch {
 	case err == nil:
 		return "It was broken.", http.StatusOK, ""

@@ -35,7 +35,7 @@ func Example() {
 	defer session.Close(ctx)
 
 	pages := inspecthttp.New(session, inspecthttp.Options{
-		AllowBreak: func(r *http.Request, seen inspect.Entry) error {
+		AuthorizeBreak: func(r *http.Request, seen inspect.Entry) error {
 			return errors.New("ask an administrator to break " + seen.Name)
 		},
 	})

@@ -16,7 +16,7 @@
 //	/           the names in use, with ?prefix= those that begin so; 1,000 at most
 //	/name       ?name= : all holders and waiters of a name, 1,000 at most of each
 //	/sessions   which session may wait for which, as a tree
-//	/break      ?key=&kind= : a form that ends the holds of a name by force, if Options.AllowBreak is set
+//	/break      ?key=&kind= : a form that ends the holds of a name by force, if Options.AuthorizeBreak is set
 //
 // A request that accepts application/json before text/html gets the same as JSON. With JavaScript a page is read again in place, but not
 // while the reader writes in a form. Without JavaScript it reloads itself.
@@ -60,11 +60,11 @@ type Options struct {
 	// Every is how old holders and waiters may be, and how often a page is read again. 0 means 5 s. With less than 100 ms each page
 	// shows an error.
 	Every time.Duration
-	// AllowBreak is called before the holds of a name are ended by force, with the request and with the holds that the form had.
-	// If it returns an error, nothing is ended, and the page shows its text. If AllowBreak is nil, there are no forms. Several
+	// AuthorizeBreak is called before the holds of a name are ended by force, with the request and with the holds that the form had.
+	// If it returns an error, nothing is ended, and the page shows its text. If AuthorizeBreak is nil, there are no forms. Several
 	// goroutines may call it at once.
-	AllowBreak func(r *http.Request, seen inspect.Entry) error
-	// AskToken adds a field with the name token to the form. AllowBreak has it as r.PostFormValue("token").
+	AuthorizeBreak func(r *http.Request, seen inspect.Entry) error
+	// AskToken adds a field with the name token to the form. AuthorizeBreak has it as r.PostFormValue("token").
 	AskToken bool
 	// FormKey signs the forms, so that a request breaks only what a page has shown. A form is valid for ten minutes. If FormKey is
 	// empty, the Handler makes a random one. Processes that serve one address need the same key.
@@ -103,7 +103,7 @@ func New(s *signalbox.Session, options Options) *Handler {
 	h.mux.HandleFunc("GET /sessions", h.inTurn(h.sessions))
 	h.mux.HandleFunc("GET /page.css", serveFile("text/css", pageStyle))
 	h.mux.HandleFunc("GET /page.js", serveFile("text/javascript", pageScript))
-	if options.AllowBreak != nil {
+	if options.AuthorizeBreak != nil {
 		h.mux.HandleFunc("GET /break", h.inTurn(h.form))
 		h.mux.Handle("POST /break", http.NewCrossOriginProtection().Handler(http.MaxBytesHandler(h.inTurn(h.breakName), largestForm)))
 	}

@@ -181,7 +181,7 @@ func TestNothingIsBrokenThatNoPageHasShown(t *testing.T) {
 
 	refusal := errors.New("ask \x1b the owner")
 	var asked []inspect.Entry
-	s := serve(t, server, Options{AskToken: true, AllowBreak: func(r *http.Request, seen inspect.Entry) error {
+	s := serve(t, server, Options{AskToken: true, AuthorizeBreak: func(r *http.Request, seen inspect.Entry) error {
 		asked = append(asked, seen)
 		if r.PostFormValue("token") != "right" {
 			return refusal

@@ -67,7 +67,7 @@ func (l *sharedList) keep() error {
 func (l *sharedList) runLocked() {
 	if l.mu.ended != nil {
 		<-l.mu.ended
-		l.list.Expire() // snapshots wait for the new run
+		l.list.Invalidate() // snapshots wait for the new run
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})

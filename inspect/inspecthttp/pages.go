@@ -57,7 +57,7 @@ type listPage struct {
 
 func (h *Handler) index(w http.ResponseWriter, r *http.Request) {
 	now := h.Snapshot(r.Context())
-	page := listPage{Prefix: r.FormValue("prefix"), Entries: []*inspect.Entry{}, CanBreak: h.options.AllowBreak != nil}
+	page := listPage{Prefix: r.FormValue("prefix"), Entries: []*inspect.Entry{}, CanBreak: h.options.AuthorizeBreak != nil}
 	for i := range now.Entries {
 		e := &now.Entries[i]
 		if !strings.HasPrefix(e.Name, page.Prefix) {

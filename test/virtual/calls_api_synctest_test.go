@@ -38,7 +38,7 @@ const local = `
 	multilock.Lock.Order
 	once.New once.Keep once.Linger once.Once.At once.Once.Check
 	inspect.NodeError.Error inspect.NodeError.Unwrap
-	inspect.FullSpeed inspect.Kinds inspect.Entry.IsHeld inspect.Entry.Summary inspect.Progress inspect.NewList inspect.List.Expire
+	inspect.FullSpeed inspect.Kinds inspect.Entry.IsHeld inspect.Entry.Summary inspect.Progress inspect.NewList inspect.List.Invalidate
 	shards.New shards.Count shards.Names shards.Exact shards.Index shards.Weight shards.Limit shards.Value shards.RebalanceDelay
 	shards.Moves shards.DrainLimit shards.Retry shards.Elsewhere shards.Group.Check shards.Member.Changes shards.Member.Done
 	shards.Member.Err shards.Member.Own shards.Member.Owned shards.Shard.Bind shards.Shard.Count shards.Shard.Deadline

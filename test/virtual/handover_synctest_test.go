@@ -90,7 +90,7 @@ func TestHandoverDoesNotDependOnAMessage(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 		}
 		forge() // the server learns the script
-		questions := f.counts(scripts.ElectionAsked)
+		questions := f.counts(scripts.ElectionRequested)
 		forge()
 		require.EqualValues(f, 1, questions.Load())
 		require.NoError(f, term.Err())

@@ -180,7 +180,7 @@ func TestListOfALargeServerIsFreshAndSaysItsAge(t *testing.T) {
 		require.NoError(f, locktest.IgnoreUnconfirmed(lease.Unlock()))
 		defer atOnce(f.T, reentrant.New(other, "n/1", signalbox.WithFixedLease(24*time.Hour))).Unlock()
 		before := time.Now()
-		l.Expire()
+		l.Invalidate()
 		now := l.Snapshot(f.Context())
 		require.Less(f, time.Since(before), time.Second)
 		require.Equal(f, "second", now.Entries[0].Holders[0].Label)

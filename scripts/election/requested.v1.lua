@@ -1,9 +1,9 @@
--- election/asked v1
--- Whether the holder of a term is asked to hand over.
+-- election/requested v1
+-- Whether the holder of a term is requested to hand over.
 --
 -- KEYS[1]  heartbeats  hash: see election/move v1
 -- ARGV[1]  id  of the hold, 41 characters
--- returns  {asked}  1 if it is asked, else 0
+-- returns  {requested}  1 if it is, else 0
 -- effects  none
 -- cost     O(1): TIME, HGET
 local heartbeats = KEYS[1]
