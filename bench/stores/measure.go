@@ -11,8 +11,10 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"golang.org/x/sync/errgroup"
 
@@ -96,11 +98,13 @@ type holding struct {
 // handOff lets the holder unlock while so many processes wait, again and again.
 func (r *row) handOff(c scale, waiters int) (err error) {
 	ctx, cancel := context.WithCancel(context.Background())
+	// Each fleet has a name of its own: some clients leave a lock behind when a call of theirs is cancelled.
+	name := fmt.Sprintf("hand-off/%s/%d/%d", strings.Map(letters, r.client.name), waiters, len(r.handOffs[waiters]))
 	held := make(chan holding)
 	var waiting sync.WaitGroup
 	wait := func(p process) {
 		waiting.Go(func() { // ends when it has handed its lock to held, or with ctx
-			unlock, err := p.lock(ctx, "hand-off")
+			unlock, err := p.lock(ctx, name)
 			select {
 			case held <- holding{p, unlock, err}:
 			case <-ctx.Done():
@@ -228,6 +232,14 @@ func wrap(r *row, err error) error {
 		err = fmt.Errorf("%s, %s, %s: %w", r.store.name, r.store.form, r.client.name, err)
 	}
 	return err
+}
+
+// letters leaves of a text what each store takes in a name.
+func letters(r rune) rune {
+	if unicode.IsLetter(r) {
+		return r
+	}
+	return -1
 }
 
 // quantile returns the value that the share q of all does not exceed.
