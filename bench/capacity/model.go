@@ -19,27 +19,26 @@ type load struct {
 	name  int // bytes of a name and its prefix
 
 	waiters int // goroutines that wait
-	waited  int // names that they wait for; each process is taken to wait for its share of them
+	waited  int // names that they wait for; a process waits for its share of them, or for one name
 
 	pairs    float64 // Lock and Unlock of a free lock, a second
 	handOffs float64 // between processes, a second
 	permits  float64 // acquired and released, a second
 
-	shards, members int // of groups of shards
+	shards, members int // of one group of shards, which is on one master
 
 	outage time.Duration // the servers stop for that long
 }
 
 // What a step costs a server, in microseconds of a core, and where that was measured.
 const (
-	pairCost      = 9.2 // uncontended, 64 goroutines
-	renewalCost   = 4.4 // held: 10,000 at 3 s; 256 in one script
-	renewalAlone  = 7.5 // the same with a script for each, as in a cluster: 12,000 instructions and a request more
-	pollCost      = 12  // waiters: a name of a session, once a second
-	handOffCost   = 70  // queued: a release that grants, and the next ticket
-	permitCost    = 35  // permits-out
-	memberPoll    = 75  // shards: a member's poll, once a second
-	memberOfGroup = 0.7 // shards: the same, for each other member
+	pairCost     = 9.2 // uncontended, 64 goroutines
+	renewalCost  = 4.4 // held: 10,000 at 3 s; 256 in one script
+	renewalAlone = 7.5 // the same with a script for each, as in a cluster: 12,000 instructions and a request more
+	waitCost     = 3   // waiters, 20,000 of 2,000 names: a name that a session waits for, for a second
+	handOffCost  = 70  // queued: a release that grants, and the next ticket
+	permitCost   = 35  // permits-out
+	memberPoll   = 220 // shards: a member's poll, once a second
 )
 
 // What a step sends and receives, in bytes of a server's network, besides the name.
@@ -95,7 +94,8 @@ func (l load) needs() []need {
 		requests, renewal = renewals, renewalAlone
 	}
 	polls := l.polls()
-	micros := renewals*renewal + polls*pollCost + l.pairs*pairCost + l.handOffs*handOffCost + l.permits*permitCost + l.memberCost()
+	micros := renewals*renewal + polls*waitCost + l.pairs*pairCost + l.handOffs*handOffCost + l.permits*permitCost
+	members := float64(l.members) * memberPoll
 	name := float64(l.name)
 	bytes := renewals*(renewalBytes+name) + polls*(pollBytes+name) + l.pairs*(pairBytes+4*name) + l.handOffs*(handOffBytes+6*name) +
 		l.permits*(permitBytes+4*name) + float64(l.members)*memberBytes
@@ -103,7 +103,8 @@ func (l load) needs() []need {
 	heap := baseProcess + (float64(l.held)*(heldProcess+name)+float64(l.waiters)*(waitProcess+waitStack))/processes
 	sent := (requests + polls/l.pollsOfARequest() + 2*l.pairs + 2*l.handOffs + 2*l.permits + float64(l.members)) / processes
 	all := []need{
-		{"a core of a server", micros / 1e6 / masters, coreLimit, percent, l.coreMovedBy(renewals*renewal, polls*pollCost)},
+		{"a core of a server", (micros/masters + members) / 1e6, coreLimit, percent,
+			movedBy(renewals*renewal, polls*waitCost, members*masters, l.pairs*pairCost)},
 		{"memory of a server", kept / masters, memoryLimit, size, "maxmemory; more masters; a shorter WithTokenFloor"},
 		{"connections of a server", 2 * processes, connectionLimit, count, "maxclients; fewer processes with more goroutines"},
 		{"network of a server, a second", bytes / masters, networkLimit, size, "a longer lease; more masters; shorter names"},
@@ -149,22 +150,24 @@ func (l load) pollsOfARequest() float64 {
 	return math.Max(1, math.Min(64, float64(l.waited)/float64(max(l.processes, 1))))
 }
 
-// memberCost is the microseconds of all polls of members in a second.
-func (l load) memberCost() float64 {
-	return float64(l.members) * (memberPoll + memberOfGroup*float64(l.members))
-}
-
-func (load) coreMovedBy(renewals, polls float64) string {
-	if polls > renewals {
+// movedBy says what lowers the largest cost of a core.
+func movedBy(renewals, polls, members, pairs float64) string {
+	switch max(renewals, polls, members, pairs) {
+	case members:
+		return "more groups, on several masters; fewer members"
+	case pairs:
+		return "WithKeepWarm, if a process uses its locks again; more masters"
+	case polls:
 		return "fewer names that sessions wait for; more masters"
 	}
 	return "a longer lease; more masters"
 }
 
-// afterOutage is the seconds in which a server renews all its locks at once, of the seconds that their leases have left.
+// afterOutage is the seconds in which a server renews all its locks at once, of the seconds that are left to the leases that were
+// to be renewed when the server stopped. A process trusts a lease for a fiftieth less than the server.
 func (l load) afterOutage(seconds float64) need {
-	left := l.lease.Seconds()*2/3 - l.outage.Seconds()
-	return need{"renewing all after the outage, seconds", seconds, math.Max(left, 1e-3), seconds3, "a lease of at least 1.5 outages and some seconds; more masters"}
+	left := l.lease.Seconds()*(1-1./50-1./3) - l.outage.Seconds()
+	return need{"renewing all after the outage, seconds", seconds, math.Max(left, 1e-3), seconds3, "a lease of 1.6 outages and some seconds; more masters"}
 }
 
 func percent(v float64) string  { return fmt.Sprintf("%.2g %%", 100*v) }
