@@ -170,7 +170,13 @@ func (l load) afterOutage(seconds float64) need {
 	return need{"renewing all after the outage, seconds", seconds, math.Max(left, 1e-3), seconds3, "a lease of 1.6 outages and some seconds; more masters"}
 }
 
-func percent(v float64) string  { return fmt.Sprintf("%.2g %%", 100*v) }
+func percent(v float64) string {
+	if v >= 1 {
+		return fmt.Sprintf("%.0f %%", 100*v)
+	}
+	return fmt.Sprintf("%.2g %%", 100*v)
+}
+
 func count(v float64) string    { return fmt.Sprintf("%.0f", v) }
 func seconds3(v float64) string { return fmt.Sprintf("%.3g", v) }
 
