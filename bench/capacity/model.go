@@ -41,13 +41,15 @@ const (
 	memberPoll   = 220 // shards: a member's poll, once a second
 )
 
-// What a step sends and receives, in bytes of a server's network, besides the name.
+// What a step sends and receives, in bytes of a server's network, besides the name, as INFO stats counted it in these runs. That
+// of a member is an estimate.
 const (
-	pairBytes    = 900
-	renewalBytes = 150
-	pollBytes    = 300
-	handOffBytes = 2000
-	permitBytes  = 900
+	pairBytes    = 340
+	renewalBytes = 80 // of 256 in one script
+	renewalOne   = 200
+	waitBytes    = 150
+	handOffBytes = 1100
+	permitBytes  = 1000
 	memberBytes  = 1500
 )
 
@@ -88,16 +90,16 @@ func (n need) share() float64 { return n.value / n.limit }
 // needs returns the resources, that which saturates first at the head.
 func (l load) needs() []need {
 	masters, processes := float64(max(l.masters, 1)), float64(max(l.processes, 1))
-	renewals, renewal := l.renewals(), renewalCost
+	renewals, renewal, renewalSends := l.renewals(), renewalCost, float64(renewalBytes)
 	requests := renewals / 256
 	if l.masters > 1 {
-		requests, renewal = renewals, renewalAlone
+		requests, renewal, renewalSends = renewals, renewalAlone, renewalOne
 	}
 	polls := l.polls()
 	micros := renewals*renewal + polls*waitCost + l.pairs*pairCost + l.handOffs*handOffCost + l.permits*permitCost
 	members := float64(l.members) * memberPoll
 	name := float64(l.name)
-	bytes := renewals*(renewalBytes+name) + polls*(pollBytes+name) + l.pairs*(pairBytes+4*name) + l.handOffs*(handOffBytes+6*name) +
+	bytes := renewals*(renewalSends+name) + polls*(waitBytes+name) + l.pairs*(pairBytes+4*name) + l.handOffs*(handOffBytes+6*name) +
 		l.permits*(permitBytes+4*name) + float64(l.members)*memberBytes
 	kept := float64(l.held)*(heldServer+name) + float64(l.waited)*(queueServer+name) + polls*queueEach + float64(l.shards+l.members)*shardServer
 	heap := baseProcess + (float64(l.held)*(heldProcess+name)+float64(l.waiters)*(waitProcess+waitStack))/processes

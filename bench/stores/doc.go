@@ -20,5 +20,5 @@
 //
 // # Not measured
 //
-// Failovers. The columns on what survives say what the store's documentation promises.
+// ZooKeeper. Failovers: the columns on what survives say what the store's documentation promises.
 package main
