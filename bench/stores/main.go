@@ -53,7 +53,7 @@ func goroutines() []int { return []int{1, 64} }
 func waiters() []int    { return []int{1, 16, 100} }
 
 // run starts all stores, measures them in turns, and prints their table.
-func run(out, progress io.Writer, c scale, only string) (err error) {
+func run(out *strings.Builder, progress io.Writer, c scale, only string) (err error) {
 	var rows []*row
 	var leftOut []string
 	defer func() {
@@ -123,7 +123,7 @@ func measure(rows []*row, c scale, progress io.Writer) error {
 }
 
 // print prints the table as Markdown.
-func print(out io.Writer, rows []*row, c scale) {
+func print(out *strings.Builder, rows []*row, c scale) {
 	fmt.Fprintf(out, "- a lock of a holder that dies: lease %v\n\n", c.crashLease)
 	fmt.Fprint(out, "| store | written to | client | pairs/s, 1 | 64 | hand-off p50, max: 1 waits | 16 | 100 | holder killed p50, max ")
 	fmt.Fprint(out, "| if the holder dies | the server | a failover |\n|---|---|---|---:|---:|---:|---:|---:|---:|---|---|---|\n")

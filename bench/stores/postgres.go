@@ -20,8 +20,8 @@ import (
 
 // postgres is Postgres with the advisory locks of a connection, which it keeps in memory, however durable its tables are.
 func postgres() store {
-	return store{"Postgres", inMemory, survival{"freed when its connection ends", "lost", "lost"}, startPostgres,
-		[]client{{"pg_advisory_lock", joinPostgres}}}
+	kept := survival{"freed when its connection ends", "lost", "lost"}
+	return store{"Postgres", inMemory, kept, startPostgres, []client{{"pg_advisory_lock", joinPostgres}}}
 }
 
 func startPostgres() (*server, error) {

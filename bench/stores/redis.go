@@ -17,8 +17,8 @@ func redis(name, binary, form string) store {
 		kept.server = "kept"
 		args = []string{"--appendonly", "yes", "--appendfsync", "always"}
 	}
-	return store{name, form, kept, func() (*server, error) { return startRedis(binary, args) },
-		[]client{signalboxClient(), rueidislockClient(), redsyncClient(), redislockClient()}}
+	all := []client{signalboxClient(), rueidislockClient(), redsyncClient(), redislockClient()}
+	return store{name, form, kept, func() (*server, error) { return startRedis(binary, args) }, all}
 }
 
 func startRedis(binary string, args []string) (*server, error) {
