@@ -21,7 +21,7 @@ func outage(b *bench) ([]table, error) {
 		{"keys gone", medianOf(named("gone"), number)},
 		{"requests, first second", medianOf(named("requests 1"), number)},
 		{"commands", medianOf(named("commands 1"), number)},
-		{"requests, second second", medianOf(named("requests 2"), number)},
+		{"requests, the next", medianOf(named("requests 2"), number)},
 		{"commands", medianOf(named("commands 2"), number)},
 		{"server CPU, first second", medianOf(named("server"), percent)},
 	})}, err

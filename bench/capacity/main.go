@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 )
 
@@ -35,12 +36,13 @@ func main() {
 // print prints a table of Markdown, and what saturates first.
 func (l load) print(out io.Writer) error {
 	needs := l.needs()
-	text := "| resource | needed | limit | share | what moves it |\n|---|---:|---:|---:|---|\n"
+	var text strings.Builder
+	text.WriteString("| resource | needed | limit | share | what moves it |\n|---|---:|---:|---:|---|\n")
 	for _, n := range needs {
-		text += fmt.Sprintf("| %s | %s | %s | %s | %s |\n", n.name, n.format(n.value), n.format(n.limit), percent(n.share()), n.whatMovesIt)
+		fmt.Fprintf(&text, "| %s | %s | %s | %s | %s |\n", n.name, n.format(n.value), n.format(n.limit), percent(n.share()), n.whatMovesIt)
 	}
 	first := needs[0]
-	text += fmt.Sprintf("\nFirst: %s, at %.2g times this load.\n", first.name, 1/first.share())
-	_, err := io.WriteString(out, text)
+	fmt.Fprintf(&text, "\nFirst: %s, at %.2g times this load.\n", first.name, 1/first.share())
+	_, err := io.WriteString(out, text.String())
 	return err
 }

@@ -104,9 +104,9 @@ func (l load) needs() []need {
 	kept := float64(l.held)*(heldServer+name) + float64(l.waited)*(queueServer+name) + polls*queueEach + float64(l.shards+l.members)*shardServer
 	heap := baseProcess + (float64(l.held)*(heldProcess+name)+float64(l.waiters)*(waitProcess+waitStack))/processes
 	sent := (requests + polls/l.pollsOfARequest() + 2*l.pairs + 2*l.handOffs + 2*l.permits + float64(l.members)) / processes
+	mover := movedBy(renewals*renewal, polls*waitCost, members*masters, l.pairs*pairCost)
 	all := []need{
-		{"a core of a server", (micros/masters + members) / 1e6, coreLimit, percent,
-			movedBy(renewals*renewal, polls*waitCost, members*masters, l.pairs*pairCost)},
+		{"a core of a server", (micros/masters + members) / 1e6, coreLimit, percent, mover},
 		{"memory of a server", kept / masters, memoryLimit, size, "maxmemory; more masters; a shorter WithTokenFloor"},
 		{"connections of a server", 2 * processes, connectionLimit, count, "maxclients; fewer processes with more goroutines"},
 		{"network of a server, a second", bytes / masters, networkLimit, size, "a longer lease; more masters; shorter names"},

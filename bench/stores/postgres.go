@@ -33,10 +33,7 @@ func startPostgres() (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	version, err := versionOf(binary)
-	if err != nil {
-		return nil, err
-	}
+	version, _ := versionOf(binary)
 	folder, err := folderFor(inMemory)
 	if err != nil {
 		return nil, err
@@ -56,10 +53,9 @@ func startPostgres() (*server, error) {
 		return nil, err
 	}
 	_, port, _ := net.SplitHostPort(addresses[0])
-	stop, err := daemon{path: binary, as: as, args: []string{
-		"-D", data, "-p", port, "-k", folder, "-c", "listen_addresses=127.0.0.1", "-c", "max_connections=400",
-		"-c", "log_min_messages=fatal",
-	}}.run(folder)
+	stop, err := daemon{binary, []string{
+		"-D", data, "-p", port, "-k", folder, "-c", "listen_addresses=127.0.0.1", "-c", "max_connections=400", "-c", "log_min_messages=fatal",
+	}, as}.run(folder)
 	if err != nil {
 		return nil, err
 	}
