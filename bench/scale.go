@@ -53,6 +53,10 @@ type scale struct {
 	heldLease time.Duration // the lease of these locks
 	heldFor   time.Duration // three leases, so that nothing lasts that is not renewed
 
+	// The server stops for outage, so long after the processes have acquired their locks.
+	outageProcesses, outageHeld int
+	outageAfter, outage         time.Duration
+
 	waiters, waited int           // goroutines that wait, and the locks they wait for
 	quietFor        time.Duration // the time after which waiting counts as idle
 	idle            time.Duration // the time for which idling is measured
@@ -76,6 +80,7 @@ func full() scale {
 		shards: []int{64, 1_000, 10_000}, shardMembers: []int{2, 10, 100}, shardKilled: []int{10, 100}, shardRolled: 10,
 		shardLease: 15 * time.Second, shardDelay: 500 * time.Millisecond, shardIdle: 2 * time.Second,
 		held: 10_000, heldLease: 3 * time.Second, heldFor: 9 * time.Second,
+		outageProcesses: 50, outageHeld: 200, outageAfter: 40 * time.Second, outage: 20 * time.Second,
 		waiters: 5_000, waited: 500, quietFor: 2 * time.Second, idle: 3 * time.Second,
 	}
 }
@@ -86,6 +91,7 @@ func short() scale {
 	s.rounds, s.warmUp, s.window = 2, 20*time.Millisecond, 150*time.Millisecond
 	s.contendedRounds, s.contended = 1, 500*time.Millisecond
 	s.held, s.heldLease, s.heldFor = 2_000, 600*time.Millisecond, 1800*time.Millisecond
+	s.outageProcesses, s.outageAfter, s.outage = 5, time.Second, time.Second
 	s.gridProcesses, s.gridGoroutines = []int{1, 8}, []int{1, 16}
 	s.gridSections, s.gridWindow = []time.Duration{0, time.Millisecond}, 150*time.Millisecond
 	s.restarted, s.restartEvery = 8, 150*time.Millisecond

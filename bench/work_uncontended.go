@@ -26,7 +26,7 @@ func uncontended(b *bench) ([]table, error) {
 		}},
 	}
 	var tables []table
-	for _, goroutines := range []int{1, 4, 64} {
+	for _, goroutines := range []int{1, 4, 16, 64} {
 		for _, name := range names {
 			all, err := b.sideBySide(name.chosen, topology{1, goroutines, name.locker})
 			if err != nil {

@@ -27,6 +27,7 @@ func tiny() scale {
 		shards: []int{8}, shardMembers: []int{2}, shardKilled: []int{2}, shardRolled: 2,
 		shardLease: 5 * time.Second, shardDelay: 20 * time.Millisecond, shardIdle: 20 * time.Millisecond,
 		held: 70, heldLease: 30 * time.Second, heldFor: 20 * time.Millisecond,
+		outageProcesses: 2, outageHeld: 5, outageAfter: time.Millisecond, outage: 20 * time.Millisecond,
 		waiters: 20, waited: 5, quietFor: 10 * time.Millisecond, idle: 20 * time.Millisecond,
 	}
 }
@@ -39,6 +40,7 @@ func slow() map[string]string {
 		"processes":    rivals, "handoff": rivals, "crowd": rivals, "grid": rivals, "permits": rivals, "quorum": rivals,
 		"restart": "a process that is killed holds the lock until its lease ends",
 		"queued":  "the lines of two sessions form while others are served",
+		"outage":  "the first two seconds after an outage are counted",
 		"several": "the nodes of a cluster serve two seconds after their start",
 		"shards":  "a new group grants nothing for two seconds",
 		"java":    "three programs in Java start, and are warmed up",
@@ -52,7 +54,7 @@ func TestEveryWorkReportsEveryImplementation(t *testing.T) { //nolint:parallelte
 	require.NoError(t, flag.Set("test.benchtime", "10ms")) // of testing.Benchmark
 	t.Cleanup(func() { _ = flag.Set("test.benchtime", benchTime) })
 	b := &bench{server: redistest.Start(t), scale: tiny(), chosen: implementations()}
-	rows := map[string]int{"uncontended": 6, "instructions": 6, "uncontended-kinds": 3, "enter-again": 2, "several": 4, "handoff": 6, "held": 2, "queued": 2, "latch": 2, "quorum": 4, "permits-out": 2, "read": 3, "grid": 12, "restart": 4, "read-release": 2, "drain": 1, "shards": 1}
+	rows := map[string]int{"uncontended": 6, "instructions": 6, "uncontended-kinds": 3, "enter-again": 2, "several": 4, "handoff": 6, "held": 2, "outage": 2, "queued": 2, "latch": 2, "quorum": 4, "permits-out": 2, "read": 3, "grid": 12, "restart": 4, "read-release": 2, "drain": 1, "shards": 1}
 	for _, w := range works() { //nolint:paralleltest // see above
 		t.Run(w.name, func(t *testing.T) {
 			if why, is := slow()[w.name]; is {

@@ -3,6 +3,8 @@
 package main
 
 import (
+	"io"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -12,22 +14,27 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	redistest.RegisterChild("leader", runLeader)
+	redistest.RegisterChild("holder", holdUntilKilled)
 	if redistest.RunChild() {
 		return
 	}
 	m.Run()
 }
 
-func TestEverythingIsMeasured(t *testing.T) {
+func TestAClientHasOneName(t *testing.T) {
+	t.Parallel()
+	require.Len(t, clients(), 7)
+}
+
+func TestEachClientOfRedisHasARow(t *testing.T) {
 	t.Parallel()
 	redistest.NeedServer(t)
 	redistest.Slow(t, "leases of killed processes have to expire")
-	if _, err := etcdBinary(); err != nil {
+	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Skip(err)
 	}
 	var out strings.Builder
-	require.NoError(t, run(&out, short(), ""))
-	require.Equal(t, 8, strings.Count(out.String(), "\n| signalbox")+strings.Count(out.String(), "\n| etcd"), out.String())
+	require.NoError(t, run(&out, io.Discard, short(), "Redis"))
+	require.Equal(t, 8, strings.Count(out.String(), "\n| Redis"), out.String())
 	t.Log(out.String())
 }
