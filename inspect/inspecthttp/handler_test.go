@@ -257,3 +257,17 @@ func TestListEndsWithTheSession(t *testing.T) {
 		require.GreaterOrEqual(t, w.Code, 500)
 	}
 }
+
+// Fetch says with which Origin a browser sends the form of a page; without TLS it sends no Sec-Fetch-Site.
+func TestABrowserWithoutTLSSendsTheForm(t *testing.T) {
+	t.Parallel()
+	s := serve(t, redistest.Start(t), Options{AllowBreak: func(*http.Request, inspect.Entry) error { return nil }})
+	lease := s.holds("a")
+	s.lists(1)
+	origin := "http://example.com" // the host of httptest
+	if s.get("/").Header().Get("Referrer-Policy") == "no-referrer" {
+		origin = "null"
+	}
+	require.Equal(t, http.StatusOK, s.post(s.formOf(), "Origin", origin).Code)
+	redistest.Receive(t, "the loss", lease.Done())
+}
