@@ -41,7 +41,7 @@ type formPage struct {
 func (p formPage) Unlisted() int { return max(p.Entry.HolderCount-len(p.Entry.Holders), 0) }
 
 func (h *Handler) form(w http.ResponseWriter, r *http.Request) {
-	page := formPage{head: head{At: time.Now(), Title: "break"}, Key: r.FormValue("key"), Kind: r.FormValue("kind"), AskToken: h.options.AskToken}
+	page := formPage{head: head{At: time.Now(), Title: "break"}, Key: r.URL.Query().Get("key"), Kind: r.URL.Query().Get("kind"), AskToken: h.options.AskToken}
 	status := http.StatusNotFound
 	page.Entry = h.find(r.Context(), page.Key, page.Kind)
 	if e := page.Entry; e != nil {

@@ -271,3 +271,15 @@ func TestABrowserWithoutTLSSendsTheForm(t *testing.T) {
 	require.Equal(t, http.StatusOK, s.post(s.formOf(), "Origin", origin).Code)
 	redistest.Receive(t, "the loss", lease.Done())
 }
+
+// What a reader sends beside the address is not read: a form of files would fill the disk.
+func TestReadersSendNoBody(t *testing.T) {
+	t.Parallel()
+	s := serve(t, redistest.Start(t), Options{AllowBreak: func(*http.Request, inspect.Entry) error { return nil }})
+	for _, target := range []string{"/", "/name?name=x", "/sessions", "/break?key=x"} {
+		body := strings.NewReader("--b\r\nContent-Disposition: form-data; name=\"f\"; filename=\"f\"\r\n\r\n" + strings.Repeat("x", 1<<20))
+		before := body.Len()
+		s.send(httptest.NewRequest("GET", target, body), "Content-Type", "multipart/form-data; boundary=b")
+		require.Equal(t, before, body.Len(), target)
+	}
+}

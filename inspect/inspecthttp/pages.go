@@ -57,7 +57,7 @@ type listPage struct {
 
 func (h *Handler) index(w http.ResponseWriter, r *http.Request) {
 	now := h.Snapshot(r.Context())
-	page := listPage{Prefix: r.FormValue("prefix"), Entries: []*inspect.Entry{}, CanBreak: h.options.AllowBreak != nil}
+	page := listPage{Prefix: r.URL.Query().Get("prefix"), Entries: []*inspect.Entry{}, CanBreak: h.options.AllowBreak != nil}
 	for i := range now.Entries {
 		e := &now.Entries[i]
 		if !strings.HasPrefix(e.Name, page.Prefix) {
@@ -85,7 +85,7 @@ type namePage struct {
 func (h *Handler) name(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
 	defer cancel()
-	page := namePage{Name: r.FormValue("name"), Entries: []inspect.Entry{}}
+	page := namePage{Name: r.URL.Query().Get("name"), Entries: []inspect.Entry{}}
 	now := inspect.Snapshot{At: time.Now(), Complete: true}
 	if strings.HasPrefix(page.Name, h.options.Prefix) { // other names are not shown
 		now.Entries, now.Err = inspect.Name(ctx, h.session, page.Name)
