@@ -4,13 +4,17 @@ package inspecthttp
 
 import (
 	"context"
+	"errors"
 	"math"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
+	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/inspect"
 	"github.com/signalbox-go/signalbox/internal/words"
 )
@@ -35,8 +39,11 @@ func (h *Handler) headOf(now inspect.Snapshot, title string) (head, int) {
 		return p, http.StatusOK
 	}
 	p.Error = words.OneLine(now.Err)
-	if len(now.Entries) > 0 {
+	switch {
+	case len(now.Entries) > 0:
 		return p, http.StatusOK // a node is away
+	case errors.Is(now.Err, signalbox.ErrBadName):
+		return p, http.StatusBadRequest
 	}
 	return p, http.StatusServiceUnavailable
 }
@@ -117,8 +124,7 @@ func (h *Handler) sessions(w http.ResponseWriter, r *http.Request) {
 	reply(w, r, status, "sessions", page)
 }
 
-// find returns the entry of the list that can be broken, or nil. A name is known by its key, which survives a form: it has no control
-// characters.
+// find returns the entry of the list that can be broken, or nil. A name is known by its key, which survives a form.
 func (h *Handler) find(ctx context.Context, key, kind string) *inspect.Entry {
 	entries := h.Snapshot(ctx).Entries
 	i := slices.IndexFunc(entries, func(e inspect.Entry) bool { return e.Key == key && e.Kind == kind && breakable(e) })
@@ -128,9 +134,9 @@ func (h *Handler) find(ctx context.Context, key, kind string) *inspect.Entry {
 	return &entries[i]
 }
 
-// breakable reports whether Break can end what an entry shows.
+// breakable reports whether Break can end what an entry shows. In a layout of others a key may have what does not survive a form.
 func breakable(e inspect.Entry) bool {
-	return !e.Hashed && !e.Raw && e.IsHeld()
+	return !e.Hashed && !e.Raw && e.IsHeld() && utf8.ValidString(e.Key) && !strings.ContainsFunc(e.Key, unicode.IsControl)
 }
 
 // Link returns the address of the page of a name, beside the present one.
