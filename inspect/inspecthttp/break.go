@@ -41,7 +41,7 @@ type formPage struct {
 func (p formPage) Unlisted() int { return max(p.Entry.HolderCount-len(p.Entry.Holders), 0) }
 
 func (h *Handler) form(w http.ResponseWriter, r *http.Request) {
-	page := formPage{head: head{At: time.Now(), Title: "break"}, Key: r.FormValue("key"), Kind: r.FormValue("kind"), AskToken: h.options.AskToken}
+	page := formPage{head: head{At: time.Now(), Title: "break"}, Key: r.URL.Query().Get("key"), Kind: r.URL.Query().Get("kind"), Holds: []string{}, AskToken: h.options.AskToken}
 	status := http.StatusNotFound
 	page.Entry = h.find(r.Context(), page.Key, page.Kind)
 	if e := page.Entry; e != nil {
@@ -93,9 +93,13 @@ func (h *Handler) tryBreak(r *http.Request, page formPage) (done string, status 
 		return "", http.StatusConflict, "The list does not have it any more. Nothing was broken."
 	}
 	seen := *entry
-	seen.Holders = slices.Clone(seen.Holders[:0])
+	seen.Holders = nil
 	for _, hold := range page.Holds {
-		seen.Holders = append(seen.Holders, inspect.Holder{Hold: hold})
+		holder := inspect.Holder{Hold: hold}
+		if i := slices.IndexFunc(entry.Holders, func(now inspect.Holder) bool { return now.Hold == hold }); i >= 0 {
+			holder = entry.Holders[i]
+		}
+		seen.Holders = append(seen.Holders, holder)
 	}
 	seen.Since, _ = time.Parse(time.RFC3339Nano, page.Since) // it was signed
 	if err := h.options.AuthorizeBreak(r, seen); err != nil {

@@ -43,6 +43,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"path"
 	"strings"
 	"time"
 
@@ -60,9 +61,9 @@ type Options struct {
 	// Every is how old holders and waiters may be, and how often a page is read again. 0 means 5 s. With less than 100 ms each page
 	// shows an error.
 	Every time.Duration
-	// AuthorizeBreak is called before the holds of a name are ended by force, with the request and with the holds that the form had.
-	// If it returns an error, nothing is ended, and the page shows its text. If AuthorizeBreak is nil, there are no forms. Several
-	// goroutines may call it at once.
+	// AuthorizeBreak is called before the holds of a name are ended by force, with the request and with the holds that the form had. A
+	// Holder that the list does not have any more has only its Hold. If AuthorizeBreak returns an error, nothing is ended, and the page
+	// shows its text. If AuthorizeBreak is nil, there are no forms. Several goroutines may call it at once.
 	AuthorizeBreak func(r *http.Request, seen inspect.Entry) error
 	// AskToken adds a field with the name token to the form. AuthorizeBreak has it as r.PostFormValue("token").
 	AskToken bool
@@ -132,16 +133,22 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		"default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("X-Frame-Options", "DENY")
-	header.Set("Referrer-Policy", "no-referrer")
+	header.Set("Referrer-Policy", "same-origin") // with no-referrer a browser sends the form with the Origin null
 	header.Set("Cross-Origin-Resource-Policy", "same-origin")
 	header.Set("Cache-Control", "no-store")
 	header.Set("Vary", "Accept")
-	if r.URL.Path == "" { // behind http.StripPrefix("/locks/", h)
+	asked, _, _ := strings.Cut(r.RequestURI, "?")
+	if r.URL.Path == "" && asked != "" && !strings.HasSuffix(asked, "/") { // /locks: the links would lead out of the prefix
+		header.Set("Location", "./"+path.Base(asked)+"/?"+r.URL.RawQuery)
+		w.WriteHeader(http.StatusTemporaryRedirect)
+		return
+	}
+	// As the mux would redirect to, but without a redirect, which would lead out of the prefix. Behind http.StripPrefix("/locks/", h)
+	// the path does not begin with a slash.
+	clean := path.Clean("/" + r.URL.Path)
+	if clean != r.URL.Path && (clean == "/" || !strings.HasSuffix(r.URL.Path, "/")) {
 		r = r.Clone(r.Context())
-		r.URL.Path = "/"
-	} else if r.URL.Path[0] != '/' {
-		r = r.Clone(r.Context())
-		r.URL.Path = "/" + r.URL.Path
+		r.URL.Path, r.URL.RawPath = clean, ""
 	}
 	h.mux.ServeHTTP(w, r)
 }

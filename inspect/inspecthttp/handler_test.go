@@ -22,6 +22,7 @@ import (
 	"github.com/signalbox-go/signalbox/inspect"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/semaphore"
 )
@@ -35,12 +36,13 @@ type served struct {
 
 	t       *testing.T
 	session *signalbox.Session
+	server  *redistest.Server
 }
 
 func serve(t *testing.T, server *redistest.Server, options Options) served {
 	s := locktest.SteadySession(t, server)
 	options.Every = 100 * time.Millisecond
-	return served{New(s, options), t, s}
+	return served{New(s, options), t, s, server}
 }
 
 // holds lets the session hold a name until the test ends.
@@ -111,6 +113,7 @@ func TestPagesEscapeAndSetHeaders(t *testing.T) {
 	require.Contains(t, s.get("/?prefix=order/").Body.String(), "2 names")
 	require.Contains(t, s.get("/name?name=order/1").Body.String(), "<h2>reentrant: ")
 	require.Equal(t, http.StatusNotFound, s.get("/name?name=order/3").Code)
+	require.Equal(t, http.StatusBadRequest, s.get("/name").Code)
 	require.Equal(t, http.StatusNotFound, s.get("/other").Code)
 	require.Equal(t, http.StatusMethodNotAllowed, s.send(httptest.NewRequest("POST", "/", nil)).Code)
 	require.Contains(t, s.get("/page.css").Header().Get("Content-Type"), "text/css")
@@ -130,6 +133,59 @@ func TestPagesAreServedUnderAnyPrefix(t *testing.T) {
 			require.Equal(t, http.StatusOK, w.Code, "%s behind %s", target, strip)
 		}
 	}
+	// A router that leaves paths as they are: no redirect and no link leads out of the prefix.
+	bare := func(target string) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		http.StripPrefix("/admin/locks", s).ServeHTTP(w, httptest.NewRequest("GET", target, nil))
+		return w
+	}
+	w := bare("/admin/locks?prefix=a%20b")
+	require.Equal(t, http.StatusTemporaryRedirect, w.Code)
+	require.Equal(t, "./locks/?prefix=a%20b", w.Header().Get("Location"))
+	require.Equal(t, http.StatusOK, bare("/admin/locks//sessions").Code)
+	require.Equal(t, http.StatusNotFound, bare("/admin/locks/sessions/").Code)
+	require.Equal(t, http.StatusNotFound, bare("/admin/locks/../x").Code)
+}
+
+// What a reader sends beside the address is not read: a form of files would fill the disk.
+func TestReadersSendNoBody(t *testing.T) {
+	t.Parallel()
+	s := serve(t, redistest.Start(t), Options{AuthorizeBreak: func(*http.Request, inspect.Entry) error { return nil }})
+	for _, target := range []string{"/", "/name?name=x", "/sessions", "/break?key=x"} {
+		body := strings.NewReader("--b\r\nContent-Disposition: form-data; name=\"f\"; filename=\"f\"\r\n\r\n" + strings.Repeat("x", 1<<20))
+		before := body.Len()
+		s.send(httptest.NewRequest("GET", target, body), "Content-Type", "multipart/form-data; boundary=b")
+		require.Equal(t, before, body.Len(), target)
+	}
+}
+
+// Fetch says with which Origin a browser sends the form of a page; without TLS it sends no Sec-Fetch-Site.
+func TestABrowserWithoutTLSSendsTheForm(t *testing.T) {
+	t.Parallel()
+	s := serve(t, redistest.Start(t), Options{AuthorizeBreak: func(*http.Request, inspect.Entry) error { return nil }})
+	lease := s.holds("a")
+	s.lists(1)
+	origin := "http://example.com" // the host of httptest
+	if s.get("/").Header().Get("Referrer-Policy") == "no-referrer" {
+		origin = "null"
+	}
+	require.Equal(t, http.StatusOK, s.post(s.formOf(), "Origin", origin).Code)
+	redistest.Receive(t, "the loss", lease.Done())
+}
+
+// A browser changes control characters in a form, which a key of a layout of others may have: then there is none.
+func TestNoFormForAKeyThatFormsChange(t *testing.T) {
+	t.Parallel()
+	s := serve(t, redistest.Start(t), Options{AuthorizeBreak: func(*http.Request, inspect.Entry) error { return nil }})
+	for _, name := range []string{"a\nb", "a\xffb", "ab"} {
+		lease := locktest.Must(t, reentrant.New(s.session, name, signalbox.WithLayout(redisson.Layout())).Lock)
+		t.Cleanup(func() { _ = lease.Unlock() })
+	}
+	others := signalbox.NewSession(s.server.Client(t, nil), signalbox.WithDefaults(signalbox.WithLayout(redisson.Layout())))
+	t.Cleanup(func() { _ = others.Close(locktest.Ended()) })
+	s.Handler = New(others, s.options)
+	s.lists(3)
+	require.Equal(t, 1, strings.Count(s.get("/").Body.String(), ">Break</a>"))
 }
 
 func TestJSONHasWhatThePagesShow(t *testing.T) {
@@ -216,6 +272,7 @@ func TestNothingIsBrokenThatNoPageHasShown(t *testing.T) {
 	require.Contains(t, w.Body.String(), `ask \x1b the owner`)
 	require.Len(t, asked, 1)
 	require.Equal(t, []any{strange, form.Get("hold")}, []any{asked[0].Name, asked[0].Holders[0].Hold})
+	require.Equal(t, s.session.ID(), asked[0].Holders[0].Session, "AuthorizeBreak decides by whose hold it is")
 	require.NoError(t, lease.Err())
 
 	w = s.post(with("token", "right"), "Accept", "application/json")

@@ -4,13 +4,17 @@ package inspecthttp
 
 import (
 	"context"
+	"errors"
 	"math"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
+	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/inspect"
 	"github.com/signalbox-go/signalbox/internal/words"
 )
@@ -35,8 +39,11 @@ func (h *Handler) headOf(now inspect.Snapshot, title string) (head, int) {
 		return p, http.StatusOK
 	}
 	p.Error = words.OneLine(now.Err)
-	if len(now.Entries) > 0 {
+	switch {
+	case len(now.Entries) > 0:
 		return p, http.StatusOK // a node is away
+	case errors.Is(now.Err, signalbox.ErrBadName):
+		return p, http.StatusBadRequest
 	}
 	return p, http.StatusServiceUnavailable
 }
@@ -57,7 +64,7 @@ type listPage struct {
 
 func (h *Handler) index(w http.ResponseWriter, r *http.Request) {
 	now := h.Snapshot(r.Context())
-	page := listPage{Prefix: r.FormValue("prefix"), Entries: []*inspect.Entry{}, CanBreak: h.options.AuthorizeBreak != nil}
+	page := listPage{Prefix: r.URL.Query().Get("prefix"), Entries: []*inspect.Entry{}, CanBreak: h.options.AuthorizeBreak != nil}
 	for i := range now.Entries {
 		e := &now.Entries[i]
 		if !strings.HasPrefix(e.Name, page.Prefix) {
@@ -85,7 +92,7 @@ type namePage struct {
 func (h *Handler) name(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
 	defer cancel()
-	page := namePage{Name: r.FormValue("name"), Entries: []inspect.Entry{}}
+	page := namePage{Name: r.URL.Query().Get("name"), Entries: []inspect.Entry{}}
 	now := inspect.Snapshot{At: time.Now(), Complete: true}
 	if strings.HasPrefix(page.Name, h.options.Prefix) { // other names are not shown
 		now.Entries, now.Err = inspect.Name(ctx, h.session, page.Name)
@@ -117,8 +124,7 @@ func (h *Handler) sessions(w http.ResponseWriter, r *http.Request) {
 	reply(w, r, status, "sessions", page)
 }
 
-// find returns the entry of the list that can be broken, or nil. A name is known by its key, which survives a form: it has no control
-// characters.
+// find returns the entry of the list that can be broken, or nil. A name is known by its key, which survives a form.
 func (h *Handler) find(ctx context.Context, key, kind string) *inspect.Entry {
 	entries := h.Snapshot(ctx).Entries
 	i := slices.IndexFunc(entries, func(e inspect.Entry) bool { return e.Key == key && e.Kind == kind && breakable(e) })
@@ -128,9 +134,9 @@ func (h *Handler) find(ctx context.Context, key, kind string) *inspect.Entry {
 	return &entries[i]
 }
 
-// breakable reports whether Break can end what an entry shows.
+// breakable reports whether Break can end what an entry shows. In a layout of others a key may have what does not survive a form.
 func breakable(e inspect.Entry) bool {
-	return !e.Hashed && !e.Raw && e.IsHeld()
+	return !e.Hashed && !e.Raw && e.IsHeld() && utf8.ValidString(e.Key) && !strings.ContainsFunc(e.Key, unicode.IsControl)
 }
 
 // Link returns the address of the page of a name, beside the present one.

@@ -14,7 +14,7 @@ import (
 func TestPagesInFlightAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := served{New(nil, Options{}), t, nil}
+		s := served{New(nil, Options{}), t, nil, nil}
 		for range maxPages {
 			s.pages <- struct{}{}
 		}

@@ -158,7 +158,13 @@ func (r *DialRecorder) Explain(ctx context.Context, err error) error {
 	case errors.As(err, &network) && network.Op == "dial":
 		return r.unreachable(attempts[len(attempts)-1], err)
 	}
-	host := r.hostOf(attempts[len(attempts)-1])
+	from := attempts[len(attempts)-1]
+	for _, a := range attempts { // of several addresses the last one may be away, and another has replied
+		if a.err == nil || errors.Is(err, a.err) {
+			from = a
+		}
+	}
+	host := r.hostOf(from)
 	if credentials := new(credentialsError); errors.As(err, &credentials) {
 		return fmt.Errorf("%s: %w", host, err) // nothing was sent
 	}
