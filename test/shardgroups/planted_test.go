@@ -69,8 +69,8 @@ func (m *mistake) finds(t *testing.T) bool {
 // mistakes are those of the rules that the models leave out.
 func mistakes() []*mistake {
 	return []*mistake{
-		{name: "a member above its limit takes", was: "if member.state == 'l' and has_room(owner, member) then", is: "if member.state == 'l' then", rule: keepsALimit},
-		{name: "a drain is not in the limit", was: "member.load + count_of('n:' .. owner) - count_of('k:' .. owner) < member.limit", is: "member.load < member.limit", rule: countsDrains},
+		{name: "a member above its limit takes", was: "if member.state == 'l' and has_room(owner, member, 0) then", is: "if member.state == 'l' then", rule: keepsALimit},
+		{name: "a drain is not in the limit", was: "load + count_of('n:' .. owner) - count_of('k:' .. owner) < member.limit", is: "load < member.limit", rule: countsDrains},
 		{name: "room that a drain leaves is not seen", was: "n < 3 and -1 or 0)", is: "n < 3 and -1 or 0)\n      break", rule: countsDrains},
 		{name: "a lower limit takes nothing away", was: "elseif member.state ~= 'l' or load > member.limit then", is: "elseif member.state ~= 'l' then", rule: keepsALimit},
 		{name: "moves are not bounded", was: "return moving < most", is: "return true", rule: boundsMoves},
