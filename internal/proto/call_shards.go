@@ -9,11 +9,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-// The calls of the scripts of shards, each with the arguments that the header of its script describes, and their replies.
-
-// Publish says how a script notifies sessions: by which command, and on which channel.
-type Publish struct{ Verb, Channel string }
-
 // ShardsJoin is the call of shards/join.
 type ShardsJoin struct {
 	ID, NotAfter, LeaseUS, Weight, Limit, Count, Exact, CalmUS, Moves, DrainUS, Old, Label, Value, Mode, Requested, Known string
