@@ -23,11 +23,11 @@ type callRow struct {
 }
 
 var (
-	calls = slices.Concat(shardsCalls, countdownCalls, onceCalls, electionCalls)
+	calls = slices.Concat(shardsCalls, countdownCalls, onceCalls, electionCalls, redlockCalls)
 
 	argLine   = regexp.MustCompile(`^-- ARGV\[(\d+|n)\]  +_?([a-z_]+)  `)
 	partLine  = regexp.MustCompile(`^--            ?([a-z_]+)  `)
-	capitals  = regexp.MustCompile(`([a-z])([A-Z])`)
+	capitals  = regexp.MustCompile(`([a-z]|TTL)([A-Z])`)
 	endOfArgs = regexp.MustCompile(`^-- [a-z]`)
 )
 
