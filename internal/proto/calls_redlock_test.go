@@ -16,7 +16,6 @@ var redlockCalls = []callRow{
 	{scripts.RedlockAcquire, &proto.RedlockAcquire{}},
 	{scripts.RedlockRelease, &proto.RedlockRelease{}},
 	{scripts.RedlockFence, &proto.RedlockFence{}},
-	{scripts.HolderForce, &proto.HolderForce{}},
 }
 
 // The call of redlock/heal ends in a part for each hold.
