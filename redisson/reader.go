@@ -55,8 +55,8 @@ func readHash(i *proto.Inspection) {
 	key := []string{i.Key}
 	var mode string
 	var size int64
-	i.Query(wire.Call{Command: "HLEN", Keys: key}, func(reply wire.Reply) { size = reply.Int(0) })
-	i.Query(wire.Call{Command: "HGET", Keys: key, Args: []string{"mode"}}, func(reply wire.Reply) { mode = reply.Text(0) })
+	i.Query(wire.Call{Command: "HLEN", Keys: key}, func(reply wire.Reply) { size = proto.ReadNumber(&reply) })
+	i.Query(wire.Call{Command: "HGET", Keys: key, Args: []string{"mode"}}, func(reply wire.Reply) { mode = proto.ReadText(&reply) })
 	i.Query(wire.Call{Script: describeScript, Keys: key}, func(reply wire.Reply) {
 		d := proto.ReadHolderDescribed(&reply)
 		if d.Code != wire.Done || !ownerForm.MatchString(d.ID) {
@@ -123,7 +123,7 @@ const numberSize = 24
 // strings, such as those of a cache, cost one short call each.
 func readNumber(i *proto.Inspection) {
 	i.Query(wire.Call{Command: "GETRANGE", Keys: []string{i.Key}, Args: []string{"0", strconv.Itoa(numberSize - 1)}}, func(reply wire.Reply) {
-		free := reply.Text(0)
+		free := proto.ReadText(&reply)
 		if !numberForm.MatchString(free) {
 			return
 		}

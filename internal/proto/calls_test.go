@@ -23,7 +23,7 @@ type callRow struct {
 }
 
 var (
-	calls = slices.Concat(shardsCalls, countdownCalls, onceCalls, electionCalls, redlockCalls, holderCalls)
+	calls = slices.Concat(shardsCalls, countdownCalls, onceCalls, electionCalls, redlockCalls, holderCalls, sessionCalls)
 
 	argLine   = regexp.MustCompile(`^-- ARGV\[(\d+|n)\]  +_?([a-z_]+)  `)
 	partLine  = regexp.MustCompile(`^--            ?([a-z_]+)  `)
