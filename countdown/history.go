@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -53,24 +54,26 @@ type roundHistory struct {
 }
 
 // parseHistory reads both fields of the key, as scripts return them.
-func parseHistory(value, past string, left int64) (roundHistory, error) {
+func parseHistory(s proto.CountdownState) (roundHistory, error) {
+	value := s.Value
 	if value == "" {
 		return roundHistory{}, nil
 	}
 	if len(value) == valueSize {
 		if newest, ok := parseRecord(value[3 : 3+recordSize]); ok {
-			return roundHistory{newest, wire.ParseStamp(value[3+recordSize : 3+recordSize+16]), past, int(left)}, nil
+			return roundHistory{newest, wire.ParseStamp(value[3+recordSize : 3+recordSize+16]), s.Past, s.Left}, nil
 		}
 	}
 	return roundHistory{}, foreign()
 }
 
 // parsePollReply reads the reply to a poll.
-func parsePollReply(reply wire.Reply) (roundHistory, error) {
-	if reply.Code() < wire.NotDone {
+func parsePollReply(reply *wire.Reply) (roundHistory, error) {
+	s := proto.ReadCountdownState(reply)
+	if s.Code < wire.NotDone {
 		return roundHistory{}, foreign()
 	}
-	return parseHistory(reply.Text(1), reply.Text(2), reply.Int(3))
+	return parseHistory(s)
 }
 
 // foreign returns the error for a key that is no latch's.

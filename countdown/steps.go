@@ -42,18 +42,18 @@ func (l *Latch) start(ctx context.Context, n int) (r Round, err error) {
 	}
 	defer s.End()
 	request := &startRequest{latch: l, nonce: newNonce(), n: n}
-	var reply wire.Reply
+	var reply proto.CountdownStarted
 	err = l.repeatUntilReply(ctx, func() (err error) {
 		reply, err = request.send(ctx)
 		return err
 	})
 	switch {
 	case err != nil:
-	case reply.Code() == wire.Done:
-		return Round{latch: l, stamp: reply.Stamp(1)}, nil
-	case reply.Code() == wire.NotDone:
+	case reply.Code == wire.Done:
+		return Round{latch: l, stamp: reply.Stamp}, nil
+	case reply.Code == wire.NotDone:
 		err = errs.ErrRunning
-	case reply.Code() == wire.Forgotten:
+	case reply.Code == wire.Forgotten:
 		err = fmt.Errorf("%w: the round may have begun, and is over: more than 32 other rounds have begun since", errs.ErrUnconfirmed)
 	default:
 		err = foreign()
@@ -79,32 +79,30 @@ type startRequest struct {
 var errLate = errors.New("the server took too long")
 
 // send sends the start once.
-func (r *startRequest) send(ctx context.Context) (wire.Reply, error) {
+func (r *startRequest) send(ctx context.Context) (started proto.CountdownStarted, err error) {
 	l, s := r.latch, r.latch.base.Session
 	if err := s.Handshake(ctx, l.keys.latch); err != nil {
-		return wire.Reply{}, err
+		return started, err
 	}
 	r.notAfter = s.NotAfter(l.keys.slot, timers.Now(), session.MaxPatience)
-	args := []string{r.nonce, fmt.Sprintf("%08d", r.n), fmt.Sprintf("%010d", l.keep.Milliseconds()), r.notAfter.Text()}
-	args = append(args, l.registry.scripts.StartArgs(r.first, s.PublishCommandsIn(l.base.Layout), l.keys.ended)...)
+	args := l.registry.scripts.StartArgs(proto.CountdownStart{
+		Begun: r.nonce, Total: fmt.Sprintf("%08d", r.n), KeepMS: fmt.Sprintf("%010d", l.keep.Milliseconds()), NotAfter: r.notAfter.Text(), First: r.first,
+		Publish: l.registry.publish(l.keys),
+	}, nil)
 	reply, err := s.Runner.Run(ctx, wire.Call{Script: l.registry.scripts.Start, Keys: []string{l.keys.latch}, Args: args})
 	if err != nil {
 		if !r.uncertain && wire.Judge(err) == wire.Unknown {
 			r.uncertain, r.first = true, (r.notAfter - wire.Stamp(session.MaxPatience.Microseconds())).Text()
 		}
-		return reply, l.unconfirmed(err)
+		return started, l.unconfirmed(err)
 	}
-	switch reply.Code() {
-	case wire.Done:
-		s.Clock.Observe(l.keys.slot, reply.Stamp(2), timers.Now())
-	case wire.NotDone:
-		s.Clock.Observe(l.keys.slot, reply.Stamp(1), timers.Now())
-	case wire.Late:
-		s.Clock.Observe(l.keys.slot, reply.Stamp(1), timers.Now())
+	if started = proto.ReadCountdownStarted(&reply); started.Now != 0 {
+		s.Clock.Observe(l.keys.slot, started.Now, timers.Now())
+	}
+	if started.Code == wire.Late {
 		err = errLate
-	default: // it contains no time
 	}
-	return reply, err
+	return started, err
 }
 
 // undo resets the round that the start may have begun, in the background: at once, and, if a call may still be under
@@ -113,10 +111,11 @@ func (r *startRequest) undo() {
 	f := session.Footprint{Unknown: true, NotAfter: r.notAfter}
 	u := f.Undo(r.latch.resetCall(r.nonce), r.latch.keep, r.latch.keep)
 	u.OnReply = func(reply wire.Reply) time.Duration {
-		if reply.Code() != wire.NotDone {
+		reset := proto.ReadUndone(&reply)
+		if reset.Code != wire.NotDone {
 			return 0 // reset, or the round of another start
 		}
-		return u.AfterCopies(reply.Stamp(1))
+		return u.AfterCopies(reset.Now)
 	}
 	r.latch.base.Session.Undoer.Start(u)
 }
@@ -133,24 +132,25 @@ func (l *Latch) countDown(ctx context.Context, round wire.Stamp, id string) (lef
 	call := wire.Call{
 		Script: l.registry.scripts.Count,
 		Keys:   []string{l.keys.latch},
-		Args:   []string{round.Text(), id, l.base.Session.PublishCommandsIn(l.base.Layout), l.keys.ended},
+		Args:   proto.CountdownCount{Round: round.Text(), ID: id, Publish: l.registry.publish(l.keys)}.AppendTo(nil),
 	}
-	var reply wire.Reply
+	var counted proto.CountdownState
 	uncertain := false
 	err = l.repeatUntilReply(ctx, func() (err error) {
-		reply, err = l.base.Session.Runner.Run(ctx, call)
+		reply, err := l.base.Session.Runner.Run(ctx, call)
+		counted = proto.ReadCountdownCounted(&reply)
 		uncertain = uncertain || err != nil && wire.Judge(err) == wire.Unknown
 		return l.unconfirmed(err)
 	})
 	switch {
 	case err != nil:
 		return 0, err
-	case reply.Code() == wire.Done:
-		return int(reply.Int(1)), nil
-	case reply.Code() < wire.NotDone:
+	case counted.Code == wire.Done:
+		return counted.Left, nil
+	case counted.Code < wire.NotDone:
 		return 0, foreign()
 	}
-	h, err := parseHistory(reply.Text(1), reply.Text(2), 0)
+	h, err := parseHistory(counted)
 	if err != nil {
 		return 0, err
 	}
@@ -202,7 +202,7 @@ func (l *Latch) resetCall(nonce string) wire.Call {
 	return wire.Call{
 		Script: l.registry.scripts.Reset,
 		Keys:   []string{l.keys.latch},
-		Args:   []string{nonce, l.base.Session.PublishCommandsIn(l.base.Layout), l.keys.ended},
+		Args:   proto.CountdownReset{Begun: nonce, Publish: l.registry.publish(l.keys)}.AppendTo(nil),
 	}
 }
 
@@ -215,7 +215,7 @@ func (l *Latch) fetchHistory(ctx context.Context) (roundHistory, error) {
 	if err != nil {
 		return roundHistory{}, acquire.CutShort(ctx, err)
 	}
-	return parsePollReply(reply)
+	return parsePollReply(&reply)
 }
 
 // unconfirmed returns the error of a step of unknown outcome, if the layout does not let it be sent again.

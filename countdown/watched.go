@@ -59,8 +59,16 @@ func (r *latchRegistry) leave(w *watchedLatch, a *awaitedRound) {
 
 // pollCall returns the call that asks for the history of a latch.
 func (r *latchRegistry) pollCall(k latchKeys, fence string) wire.Call {
-	args := r.scripts.PollArgs(fence, r.session.PublishCommandsIn(r.layout), k.ended)
-	return wire.Call{Script: r.scripts.Poll, Keys: []string{k.latch}, Args: args}
+	call := wire.Call{Script: r.scripts.Poll, Keys: []string{k.latch}}
+	if r.scripts.PollArgs != nil {
+		call.Args = r.scripts.PollArgs(proto.CountdownPoll{Fence: fence, Publish: r.publish(k)}, nil)
+	}
+	return call
+}
+
+// publish says how scripts notify those that wait for a latch.
+func (r *latchRegistry) publish(k latchKeys) proto.Publish {
+	return proto.Publish{Verb: r.session.PublishCommandsIn(r.layout), Channel: k.ended}
 }
 
 // watchedLatch is one latch with a waiter of this session. The lock of its registry guards its rounds and their
@@ -134,7 +142,7 @@ func (w *watchedLatch) OnReply(p notify.Poll, replies []wire.Outcome) (again boo
 	if err := replies[0].Err; err != nil {
 		return false, err
 	}
-	h, err := parsePollReply(replies[0].Reply)
+	h, err := parsePollReply(&replies[0].Reply)
 	if err != nil {
 		return false, err
 	}

@@ -87,16 +87,18 @@ func (e *Election) requestHandover(ctx context.Context, held, member string) err
 	reply, err := of.Runner.Run(ctx, wire.Call{
 		Script: scripts.ElectionMove,
 		Keys:   []string{e.keys.holder, e.base.Names.QueueKey(), e.base.Names.HeartbeatsKey()},
-		Args: []string{
-			held, member, strconv.FormatInt(requestLife.Microseconds(), 10), of.NotAfter(slot, timers.Now(), session.MaxPatience).Text(),
-		},
+		Args: proto.ElectionMove{
+			ID: held, Member: member, KeepUS: strconv.FormatInt(requestLife.Microseconds(), 10),
+			NotAfter: of.NotAfter(slot, timers.Now(), session.MaxPatience).Text(),
+		}.AppendTo(nil),
 	})
+	moved := proto.ReadElectionMoved(&reply)
 	switch {
 	case err != nil && wire.Judge(err) == wire.Final:
 		return acquire.CutShort(ctx, err)
-	case err == nil && reply.Code() == wire.Late:
-		of.Clock.Observe(slot, reply.Stamp(1), timers.Now()) // the next request is in time
-	case err == nil && reply.Code() == wire.Done && reply.Int(1) == 0:
+	case err == nil && moved.Code == wire.Late:
+		of.Clock.Observe(slot, moved.Now, timers.Now()) // the next request is in time
+	case err == nil && moved.Code == wire.Done && !moved.Found:
 		if member != "" {
 			return fmt.Errorf("%w of session %q", ErrNoCandidate, member)
 		}
@@ -130,7 +132,8 @@ func (r *electionRegistry) sendQuestions(terms []*term) {
 	defer cancel()
 	calls := make([]wire.Call, len(terms))
 	for i, t := range terms {
-		calls[i] = wire.Call{Script: scripts.ElectionRequested, Keys: []string{t.election.base.Names.HeartbeatsKey()}, Args: []string{t.hold}}
+		keys, requested := []string{t.election.base.Names.HeartbeatsKey()}, proto.ElectionRequested{ID: t.hold}
+		calls[i] = wire.Call{Script: scripts.ElectionRequested, Keys: keys, Args: requested.AppendTo(nil)}
 	}
 	for i, outcome := range r.session.Runner.RunMany(ctx, calls) {
 		if outcome.Err == nil && outcome.Reply.Code() == wire.Done {

@@ -85,8 +85,8 @@ func readAll(replies []wire.Outcome) (l Leader, held string, err error) {
 			return Leader{}, "", outcome.Err
 		}
 	}
-	value := replies[0].Reply
-	if value.Code() == wire.Foreign {
+	value := proto.ReadElectionValue(&replies[0].Reply)
+	if value.Code == wire.Foreign {
 		return Leader{}, "", foreign()
 	}
 	holder, held, letter, err := proto.Native().ReadHold(replies[1].Reply)
@@ -99,8 +99,8 @@ func readAll(replies []wire.Outcome) (l Leader, held string, err error) {
 		return Leader{}, "", proto.WrongKind(letter)
 	}
 	l = Leader{Token: holder.Token, Since: holder.Since, Label: holder.Label, Session: holder.Session}
-	if value.Text(1) == held {
-		l.Value = value.Text(2)
+	if value.ID == held {
+		l.Value = value.Text
 	}
 	return l, held, nil
 }
@@ -208,7 +208,7 @@ func (w *watchedElection) OnReply(p notify.Poll, replies []wire.Outcome) (again 
 		return false, err
 	}
 	w.latest.ReplyLocked(p)
-	if replies[0].Reply.Text(1) == held || !w.isYoungLocked(leader.Token) {
+	if proto.ReadElectionValue(&replies[0].Reply).ID == held || !w.isYoungLocked(leader.Token) {
 		w.latest.ShowLocked(p, leader, nil)
 	}
 	return false, nil

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -44,10 +45,10 @@ func (t *term) putCall(value string, number uint64) wire.Call {
 	return wire.Call{
 		Script: scripts.ElectionPut,
 		Keys:   []string{e.keys.holder, e.keys.leader},
-		Args: []string{
-			t.hold, fmt.Sprintf("%016d", number), value, wire.Milliseconds(keepFor * e.base.Terms.Lease),
-			e.base.Session.PublishCommand(), e.keys.changed,
-		},
+		Args: proto.ElectionPut{
+			ID: t.hold, Number: fmt.Sprintf("%016d", number), Text: value, KeepMS: wire.Milliseconds(keepFor * e.base.Terms.Lease),
+			Verb: e.base.Session.PublishCommand(), Channel: e.keys.changed,
+		}.AppendTo(nil),
 	}
 }
 
@@ -170,6 +171,6 @@ func (t *term) clear() {
 	_, _ = e.base.Session.Runner.Run(patience, wire.Call{
 		Script: scripts.ElectionClear,
 		Keys:   []string{e.keys.leader},
-		Args:   []string{t.hold, e.base.Session.PublishCommand(), e.keys.changed},
+		Args:   proto.ElectionClear{ID: t.hold, Verb: e.base.Session.PublishCommand(), Channel: e.keys.changed}.AppendTo(nil),
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/signalbox-go/signalbox"
@@ -114,9 +113,8 @@ func breakRedlockPart(ctx context.Context, of *signalbox.Session, name string) e
 	return s.Force(ctx, session.ForceRequest{
 		Layout: proto.Native(), Key: set.Holder, CompatibleKinds: "q",
 		Call: func(hold, channel string) wire.Call {
-			return wire.Call{
-				Script: scripts.HolderForce, Keys: []string{set.Holder}, Args: []string{hold, s.PublishCommand(), set.Unlocked(), channel, floor(s)},
-			}
+			call := proto.HolderForce{ID: hold, Verb: s.PublishCommand(), Channel: set.Unlocked(), Forced: channel, KeepMS: floor(s)}
+			return wire.Call{Script: scripts.HolderForce, Keys: []string{set.Holder}, Args: call.AppendTo(nil)}
 		},
 	})
 }
@@ -132,7 +130,7 @@ func breakPermits(ctx context.Context, of *signalbox.Session, name string) error
 	if err != nil {
 		return err
 	}
-	holds, err := holdsOf(ctx, s, proto.ListCall(scripts.HoldsList, set.Permits(), "sb1s", 0, maxOfName))
+	holds, err := holdsOf(ctx, s, scripts.HoldsList, set.Permits(), "sb1s")
 	if err == nil {
 		holds, err = session.FilterForceTargets(ctx, holds, identity)
 	}
@@ -165,19 +163,19 @@ func breakPermits(ctx context.Context, of *signalbox.Session, name string) error
 	return nil
 }
 
-// holdsOf returns the names of all holds in the key of a semaphore. page is the call that lists the first of them.
-func holdsOf(ctx context.Context, s *session.Session, page wire.Call) (holds []string, err error) {
+// holdsOf returns the names of all holds in the key of a semaphore, as script lists them. kind is what a key of the kind has as a member.
+func holdsOf(ctx context.Context, s *session.Session, script *scripts.Script, key, kind string) (holds []string, err error) {
 	for from := 0; ; from += maxOfName {
-		page.Args[1] = strconv.Itoa(from)
-		reply, err := s.Runner.Run(ctx, page)
+		reply, err := s.Runner.Run(ctx, proto.ListCall(script, key, kind, from, maxOfName))
 		if err != nil {
 			return nil, err
 		}
-		if reply.Len() == 2 && reply.Code() == wire.Foreign {
-			return nil, proto.WrongKind(reply.Text(1))
+		list, err := proto.ReadHoldsListed(&reply)
+		if err != nil {
+			return nil, err
 		}
-		for i := 2; i+1 < reply.Len(); i += 2 {
-			holds = append(holds, reply.Text(i))
+		for _, hold := range list.Holds {
+			holds = append(holds, hold.Name)
 		}
 		if len(holds) < from+maxOfName {
 			return holds, nil

@@ -26,26 +26,27 @@ func breakMembers(ctx context.Context, of *signalbox.Session, name string) error
 	if err != nil {
 		return err
 	}
-	list, err := reply.Part(8)
-	if err != nil {
+	group, err := proto.ReadShardsListed(&reply)
+	if err != nil || group.Code != wire.Done {
 		return errs.ErrNotHeld
 	}
 	var members []string
-	for i := 0; i < list.Len(); i += 7 {
-		members = append(members, list.Text(i))
+	for _, m := range group.Members {
+		members = append(members, m.Number)
 	}
 	if members, err = session.FilterForceTargets(ctx, members, identity); err != nil {
 		return err
 	}
 	s.HandshakeInCluster(ctx, set.Shards())
 	for _, number := range members {
-		end := wire.Call{Script: scripts.ShardsEnd, Keys: set.ShardKeys(), Args: []string{number, s.PublishCommand(), set.ShardNews()}}
+		call := proto.ShardsMember{Number: number, Publish: proto.Publish{Verb: s.PublishCommand(), Channel: set.ShardNews()}}
+		end := wire.Call{Script: scripts.ShardsEnd, Keys: set.ShardKeys(), Args: call.AppendTo(nil)}
 		for more := true; more; {
 			reply, err := s.Runner.Run(ctx, end)
 			if err != nil {
 				return err
 			}
-			more = reply.Int(2) == 1
+			more = proto.ReadShardsChanged(&reply).More
 		}
 	}
 	return nil

@@ -29,12 +29,12 @@ func breakListedPermits(ctx context.Context, s *session.Session, name string) er
 		return err
 	}
 	permits := l.Semaphore.Names(set)
-	ids, err := holdsOf(ctx, s, proto.ListCall(l.Semaphore.List, permits.Holder, "", 0, maxOfName))
+	ids, err := holdsOf(ctx, s, l.Semaphore.List, permits.Holder, "")
 	if err != nil {
 		return err
 	}
 	if len(ids) == 0 {
-		return requireIDs(ctx, s, proto.ListCall(l.PlainSemaphore.List, l.PlainSemaphore.Names(set).Holder, "", 0, maxOfName))
+		return requireIDs(ctx, s, l.PlainSemaphore, set)
 	}
 	if slices.ContainsFunc(ids, func(id string) bool { return len(id) != l.Semaphore.HoldSize }) {
 		return proto.WrongKind("?") // before any permit is ended
@@ -65,9 +65,10 @@ func breakPage(ctx context.Context, s *session.Session, l *proto.Layout, permits
 	_, err := s.Runner.Run(ctx, wire.Call{
 		Script: l.Semaphore.Force,
 		Keys:   keys.All,
-		Args: []string{
-			s.PublishCommandsIn(l), keys.Channel, proto.Session(s.Settings.Prefix, ""), strings.Join(sessions, " "), strings.Join(page, ""),
-		},
+		Args: proto.PermitsForce{
+			Verb: s.PublishCommandsIn(l), Channel: keys.Channel, ForcedChannel: proto.Session(s.Settings.Prefix, ""),
+			Sessions: strings.Join(sessions, " "), IDs: strings.Join(page, ""),
+		}.AppendTo(nil),
 	})
 	if slices.Contains(sessions, l.Semaphore.SessionAlias(s.ID())) {
 		s.Recheck(permits.Holder) // as the message would do, and also if no session listens
@@ -75,10 +76,10 @@ func breakPage(ctx context.Context, s *session.Session, l *proto.Layout, permits
 	return err
 }
 
-// requireIDs returns why the permits of a semaphore cannot be ended: plain lists those of a plain semaphore. It
+// requireIDs returns why the permits of a semaphore cannot be ended: they are those of a plain semaphore. It
 // returns nil if there is no hold.
-func requireIDs(ctx context.Context, s *session.Session, plain wire.Call) error {
-	holds, err := holdsOf(ctx, s, plain)
+func requireIDs(ctx context.Context, s *session.Session, plain *proto.SemaphoreTable, set proto.Set) error {
+	holds, err := holdsOf(ctx, s, plain.List, plain.Names(set).Holder, "")
 	if err == nil && len(holds) > 0 {
 		return fmt.Errorf("%w: it is a plain semaphore, whose permits have no ids: they cannot be broken", errs.ErrBadOption)
 	}

@@ -40,13 +40,14 @@ func (o *Once) fetchOutcome(ctx context.Context) (found storedOutcome, err error
 // readOutcome asks for the outcome once.
 func (o *Once) readOutcome(ctx context.Context) (storedOutcome, error) {
 	reply, err := o.base.Session.Runner.Run(ctx, wire.Call{Script: scripts.OnceRead, Keys: []string{o.outcomeKey}})
+	outcome := proto.ReadOnceOutcome(&reply)
 	switch {
 	case err != nil:
 		return storedOutcome{}, err
-	case reply.Code() == wire.Foreign:
+	case outcome.Code == wire.Foreign:
 		return storedOutcome{}, foreign()
 	}
-	return storedOutcome{stored: reply.Code() == wire.Done, stamp: reply.Text(1), value: reply.Text(2)}, nil
+	return storedOutcome{stored: outcome.Code == wire.Done, stamp: outcome.Stamp, value: outcome.Value}, nil
 }
 
 // forget deletes the outcome that it finds.
@@ -57,7 +58,7 @@ func (o *Once) forget(ctx context.Context) error {
 	}
 	return o.repeatUntilReply(ctx, func() error {
 		reply, err := o.base.Session.Runner.Run(ctx, wire.Call{
-			Script: scripts.OnceForget, Keys: []string{o.outcomeKey}, Args: []string{found.stamp},
+			Script: scripts.OnceForget, Keys: []string{o.outcomeKey}, Args: proto.OnceForget{Stamp: found.stamp}.AppendTo(nil),
 		})
 		if err == nil && reply.Code() == wire.Foreign {
 			err = foreign()
@@ -82,21 +83,23 @@ func (o *Once) store(ctx context.Context, e *execution, value string) (other sto
 	reply, shortfall, err := o.sendStore(ctx, e, wire.Call{
 		Script: scripts.OnceStore,
 		Keys:   []string{o.outcomeKey, o.base.Names.Holder},
-		Args: []string{
-			wire.StampOf(lease.Token()).Text(), o.keep, value, o.base.Session.PublishCommand(), o.storedChannel, hold.Lease(lease).ID()[:proto.HoldSize],
-		},
+		Args: proto.OnceStore{
+			Stamp: wire.StampOf(lease.Token()).Text(), KeepMS: o.keep, Value: value, Verb: o.base.Session.PublishCommand(), Channel: o.storedChannel,
+			ID: hold.Lease(lease).ID()[:proto.HoldSize],
+		}.AppendTo(nil),
 	})
+	stored := proto.ReadOnceStored(&reply)
 	switch {
 	case err != nil:
 		return storedOutcome{}, err
-	case reply.Code() == wire.Done:
+	case stored.Code == wire.Done:
 		o.registry.deliver(f, request, value)
 		return storedOutcome{}, shortfall
-	case reply.Code() == wire.NotDone && reply.Len() > 1:
-		other = storedOutcome{stored: true, value: reply.Text(1)}
+	case stored.Code == wire.NotDone && stored.Other:
+		other = storedOutcome{stored: true, value: stored.Value}
 		o.registry.deliver(f, request, other.value)
 		return other, stale(lease)
-	case reply.Code() == wire.NotDone:
+	case stored.Code == wire.NotDone:
 		return storedOutcome{}, stale(lease)
 	}
 	return storedOutcome{}, foreign()

@@ -55,16 +55,17 @@ func readHash(i *proto.Inspection) {
 	key := []string{i.Key}
 	var mode string
 	var size int64
-	i.Query(wire.Call{Command: "HLEN", Keys: key}, func(reply wire.Reply) { size = reply.Int(0) })
-	i.Query(wire.Call{Command: "HGET", Keys: key, Args: []string{"mode"}}, func(reply wire.Reply) { mode = reply.Text(0) })
+	i.Query(wire.Call{Command: "HLEN", Keys: key}, func(reply wire.Reply) { size = proto.ReadNumber(&reply) })
+	i.Query(wire.Call{Command: "HGET", Keys: key, Args: []string{"mode"}}, func(reply wire.Reply) { mode = proto.ReadText(&reply) })
 	i.Query(wire.Call{Script: describeScript, Keys: key}, func(reply wire.Reply) {
-		if reply.Code() != wire.Done || !ownerForm.MatchString(reply.Text(3)) {
+		d := proto.ReadHolderDescribed(&reply)
+		if d.Code != wire.Done || !ownerForm.MatchString(d.ID) {
 			return
 		}
-		switch kind := reply.Text(1); {
-		case kind == "r" && size == 1:
-			readFairQueue(i, ownerOf(reply.Text(3), time.UnixMilli(max(reply.Int(5), 0))))
-		case kind == "w" && (mode == "read" || mode == "write") && size <= proto.MaxHolders:
+		switch {
+		case d.Kind == "r" && size == 1:
+			readFairQueue(i, ownerOf(d.ID, time.UnixMilli(max(d.EndsMS, 0))))
+		case d.Kind == "w" && (mode == "read" || mode == "write") && size <= proto.MaxHolders:
 			readRWLock(i)
 		}
 	})
@@ -81,10 +82,11 @@ func ownerOf(hold string, until time.Time) proto.Holder {
 
 func readRWLock(i *proto.Inspection) {
 	i.Query(proto.ListCall(rwListScript, i.Key, "", 0, proto.MaxHolders), func(reply wire.Reply) {
+		list, _ := proto.ReadHoldsListed(&reply) // a key of another kind has no holds
 		use := proto.Use{Kind: proto.RWLock.Name}
-		for at := 2; at+1 < reply.Len(); at += 2 {
-			h := ownerOf(reply.Text(at), reply.Stamp(at+1).Time())
-			h.Shared = reply.Text(1) != "1"
+		for _, hold := range list.Holds {
+			h := ownerOf(hold.Name, hold.Ends.Time())
+			h.Shared = list.Phase != "1"
 			use.Holders = append(use.Holders, h)
 		}
 		if len(use.Holders) > 0 {
@@ -121,14 +123,14 @@ const numberSize = 24
 // strings, such as those of a cache, cost one short call each.
 func readNumber(i *proto.Inspection) {
 	i.Query(wire.Call{Command: "GETRANGE", Keys: []string{i.Key}, Args: []string{"0", strconv.Itoa(numberSize - 1)}}, func(reply wire.Reply) {
-		free := reply.Text(0)
+		free := proto.ReadText(&reply)
 		if !numberForm.MatchString(free) {
 			return
 		}
 		var use proto.Use
 		for _, suffix := range []string{permitsSuffix, plainSuffix} {
 			i.Query(proto.ListCall(permitListScript, suffixed(i.Key, suffix), "", 0, proto.MaxHolders), func(reply wire.Reply) {
-				use.Holders = append(use.Holders, permitHolders(reply)...)
+				use.Holders = append(use.Holders, permitHolders(&reply)...)
 				setPermits(&use, free, suffix == permitsSuffix)
 				i.Report(use)
 			})
@@ -137,12 +139,13 @@ func readNumber(i *proto.Inspection) {
 }
 
 // permitHolders returns the holders of permits that a list has.
-func permitHolders(reply wire.Reply) (holders []proto.Holder) {
-	for at := 2; at+1 < reply.Len(); at += 2 {
-		n, label, _ := parsePermit("", reply.Text(at))
-		h := proto.Holder{Label: label, Hold: proto.HoldID(reply.Text(at)), Permits: n}
-		if until := reply.Stamp(at + 1); until > 0 {
-			h.Until = until.Time()
+func permitHolders(reply *wire.Reply) (holders []proto.Holder) {
+	list, _ := proto.ReadHoldsListed(reply) // a key of another kind has no holds
+	for _, hold := range list.Holds {
+		n, label, _ := parsePermit("", hold.Name)
+		h := proto.Holder{Label: label, Hold: proto.HoldID(hold.Name), Permits: n}
+		if hold.Ends > 0 {
+			h.Until = hold.Ends.Time()
 		}
 		holders = append(holders, h)
 	}

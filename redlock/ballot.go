@@ -188,7 +188,9 @@ func (b *ballot) tryOnce(ctx context.Context, i int, m *session.Session) vote {
 	reply, err := m.Runner.Run(ctx, wire.Call{
 		Script: scripts.RedlockAcquire,
 		Keys:   l.keys,
-		Args:   []string{b.holderValues[i], l.lifeMS, notAfter.Text(), waiterID, l.greatestUS},
+		Args: proto.RedlockAcquire{
+			Hold: b.holderValues[i], TTLMS: l.lifeMS, NotAfter: notAfter.Text(), Waiter: waiterID, GreatestUS: l.greatestUS,
+		}.AppendTo(nil),
 	})
 	switch {
 	case wire.CrossSlot(err):
@@ -198,39 +200,35 @@ func (b *ballot) tryOnce(ctx context.Context, i int, m *session.Session) vote {
 	case err != nil:
 		return vote{result: refused, err: err}
 	}
-	v, now := parseReply(reply)
+	acquired := proto.ReadRedlockAcquired(&reply)
+	v := parseReply(acquired)
 	if v.footprint = (session.Footprint{Left: session.HoldLeft}); v.result == uncertain {
 		v.footprint = lost // the reply cannot be read
 	}
-	v.written = now
-	if now != 0 {
-		m.Clock.Observe(0, now, timers.Now())
+	v.written = acquired.Now
+	if acquired.Now != 0 {
+		m.Clock.Observe(0, acquired.Now, timers.Now())
 	}
 	return v
 }
 
-// parseReply returns what a reply says, and the server's time.
-func parseReply(reply wire.Reply) (v vote, now wire.Stamp) {
-	if now = reply.Stamp(0); now != 0 {
-		return vote{result: granted, stamp: now}, now
-	}
-	switch reply.Code() {
+// parseReply returns what a reply says.
+func parseReply(reply proto.RedlockAcquired) vote {
+	switch reply.Code {
 	case wire.Done:
-		return vote{result: granted, stamp: reply.Stamp(1)}, reply.Stamp(2)
+		return vote{result: granted, stamp: reply.Stamp}
 	case wire.NotDone:
-		left := time.Duration(reply.Int(1)) * time.Millisecond
-		return vote{result: held, left: left, rival: reply.Text(3)}, reply.Stamp(2)
+		return vote{result: held, left: reply.Left, rival: reply.Rival}
 	case wire.Late:
-		return vote{result: refused, err: errLate}, reply.Stamp(1)
+		return vote{result: refused, err: errLate}
 	case wire.TooYoung:
-		left := time.Duration(reply.Int(1)) * time.Microsecond
 		err := fmt.Errorf("%w: it is new, or lost its data lately, and may have forgotten a hold: it grants nothing for %v more",
-			errs.ErrRefused, left.Round(time.Millisecond))
-		return vote{result: refused, err: err, left: left}, reply.Stamp(2)
+			errs.ErrRefused, reply.Left.Round(time.Millisecond))
+		return vote{result: refused, err: err, left: reply.Left}
 	case wire.Foreign:
-		return vote{result: refused, err: proto.WrongKind(reply.Text(1))}, 0
+		return vote{result: refused, err: proto.WrongKind(reply.Kind)}
 	default:
-		return vote{result: uncertain, err: wire.ErrUnreadable}, 0
+		return vote{result: uncertain, err: wire.ErrUnreadable}
 	}
 }
 
@@ -323,7 +321,7 @@ func (b *ballot) fence(ctx context.Context, last wire.Stamp) (wire.Stamp, error)
 		reply, err := m.Runner.Run(patience, wire.Call{
 			Script: scripts.RedlockFence,
 			Keys:   []string{l.keys[0], l.keys[2]},
-			Args:   []string{b.hold(i), token.Text()},
+			Args:   proto.RedlockFence{ID: b.hold(i), Stamp: token.Text()}.AppendTo(nil),
 		})
 		b.mu.Lock()
 		b.mu.servers[i].fenceErr = err

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -114,19 +115,19 @@ func (h healing) counts(i int) bool {
 // indexOf returns the place of a member in the order of New.
 func (h *quorumHold) indexOf(m *session.Session) int { return slices.Index(h.lock.members, m) }
 
-// beginHeal returns the arguments of redlock/heal for the hold on one server, and false if it is not to be healed. The
+// beginHeal returns the part of redlock/heal for the hold on one server, and false if it is not to be healed. The
 // round asked for life. If it asked for none, so does the heal, which then learns the epoch only. endHeal must follow.
-func (h *quorumHold) beginHeal(m *session.Session, number uint64, life time.Duration, notAfter wire.Stamp) (args []string, ok bool) {
+func (h *quorumHold) beginHeal(m *session.Session, number uint64, life time.Duration, notAfter wire.Stamp) (part proto.RedlockHealHold, ok bool) {
 	l, b, i := h.lock, h.ballot, h.indexOf(m)
 	if !h.Term.Config().Renewed || life > 0 && life < l.base.Terms.Lease {
-		return nil, false // a fixed lease, or the last life before WithMaxHold
+		return part, false // a fixed lease, or the last life before WithMaxHold
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	all, server := b.healingLocked(), &b.mu.servers[i]
 	at := &all[i]
 	if b.mu.closed || all.hasEnded() || at.isSent || server.result == silent {
-		return nil, false
+		return part, false
 	}
 	reported, fenced := "", ""
 	written := b.writtenLocked(i)
@@ -141,7 +142,10 @@ func (h *quorumHold) beginHeal(m *session.Session, number uint64, life time.Dura
 	}
 	// The hold is counted in at the session until its ballot is closed, which it is not.
 	m.BeginDetached()
-	return []string{b.holderValues[i], b.mu.floor, wire.Milliseconds(life), l.greatestUS, written.Text(), reported, fenced}, true
+	return proto.RedlockHealHold{
+		Hold: b.holderValues[i], Stamp: b.mu.floor, TTLMS: wire.Milliseconds(life), GreatestUS: l.greatestUS, Granted: written.Text(),
+		Reported: reported, Fenced: fenced,
+	}, true
 }
 
 // healResult is what a hold does after a heal.
@@ -262,34 +266,32 @@ func (d *round) healOnce(m *session.Session, keys []int) (again []int, isLate bo
 	now := timers.Now()
 	patience, keys := d.healable(now, keys)
 	notAfter := m.NotAfter(0, now, patience)
-	call := wire.Call{Script: scripts.RedlockHeal, Args: []string{notAfter.Text()}}
+	call := wire.Call{Script: scripts.RedlockHeal, Args: proto.RedlockHeal{NotAfter: notAfter.Text()}.AppendTo(nil)}
 	var sent []int
 	for _, k := range keys {
-		if args, ok := d.holds[k].beginHeal(m, d.number, d.life(k), notAfter); ok {
+		if part, ok := d.holds[k].beginHeal(m, d.number, d.life(k), notAfter); ok {
 			h := d.holds[k]
 			if len(sent) == 0 {
 				call.Keys = append(call.Keys, h.lock.keys[1]) // the epoch
 			}
 			sent = append(sent, k)
 			call.Keys = append(call.Keys, h.lock.keys[0], h.lock.keys[2])
-			call.Args = append(call.Args, args...)
+			call.Args = part.AppendTo(call.Args)
 		}
 	}
 	if len(sent) == 0 {
 		return nil, false
 	}
 	reply, err := m.Runner.Run(ctx, call)
-	codes := healCodes(reply, err, len(sent))
-	serverNow, since := reply.Stamp(0), reply.Stamp(1)
-	if isLate = err == nil && reply.Code() == wire.Late; isLate {
-		serverNow = reply.Stamp(1)
-	}
-	if serverNow != 0 && err == nil {
-		m.Clock.Observe(0, serverNow, timers.Now())
+	healed := proto.ReadRedlockHealed(&reply, len(sent))
+	codes := healCodes(healed, err, len(sent))
+	isLate = err == nil && healed.Code == wire.Late
+	if healed.Now != 0 && err == nil {
+		m.Clock.Observe(0, healed.Now, timers.Now())
 	}
 	for n, k := range sent {
 		h := d.holds[k]
-		switch h.endHeal(m, d.life(k) == 0, codes[n], serverNow, since) {
+		switch h.endHeal(m, d.life(k) == 0, codes[n], healed.Now, healed.Since) {
 		case hasten:
 			h.Term.RenewBy(d.group.healPace.due(timers.Now()))
 		case recheck:
@@ -323,7 +325,7 @@ func (d *round) healable(now timers.Instant, keys []int) (patience time.Duration
 }
 
 // healCodes returns the code of each hold of a heal.
-func healCodes(reply wire.Reply, err error, holds int) []wire.Code {
+func healCodes(reply proto.RedlockHealed, err error, holds int) []wire.Code {
 	codes := make([]wire.Code, holds)
 	for n := range codes {
 		switch {
@@ -331,12 +333,12 @@ func healCodes(reply wire.Reply, err error, holds int) []wire.Code {
 			codes[n] = codeUnknown
 		case err != nil:
 			codes[n] = wire.Late // it did nothing
-		case reply.Code() == wire.Late || reply.Code() == wire.Foreign:
-			codes[n] = reply.Code()
-		case reply.Stamp(0) == 0 || reply.Stamp(1) == 0:
+		case reply.Code != wire.Done:
+			codes[n] = reply.Code
+		case reply.Codes == nil:
 			codes[n] = codeUnknown // it cannot be read
 		default:
-			codes[n] = wire.Code(reply.Int(n + 2))
+			codes[n] = reply.Codes[n]
 		}
 	}
 	return codes

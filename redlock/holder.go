@@ -165,7 +165,9 @@ func (l *Lock) force(ctx context.Context) error {
 				return wire.Call{
 					Script: scripts.HolderForce,
 					Keys:   l.keys[:1],
-					Args:   []string{hold, m.PublishCommand(), l.base.Names.Unlocked(), channel, l.base.Floor},
+					Args: proto.HolderForce{
+						ID: hold, Verb: m.PublishCommand(), Channel: l.base.Names.Unlocked(), Forced: channel, KeepMS: l.base.Floor,
+					}.AppendTo(nil),
 				}
 			},
 		})}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -136,7 +137,9 @@ func (b *ballot) releaseCall(i int) wire.Call {
 	return wire.Call{
 		Script: scripts.RedlockRelease,
 		Keys:   l.keys[:1],
-		Args:   []string{b.hold(i), floor, m.PublishCommand(), l.base.Names.Unlocked(), l.base.Floor},
+		Args: proto.RedlockRelease{
+			ID: b.hold(i), Floor: floor, Verb: m.PublishCommand(), Channel: l.base.Names.Unlocked(), KeepMS: l.base.Floor,
+		}.AppendTo(nil),
 	}
 }
 
@@ -151,7 +154,7 @@ func (b *ballot) undo(i int, footprint session.Footprint) {
 		if reply.Code() == wire.Done {
 			return 0 // the acquire was sent once, and no heal: gone is gone
 		}
-		return u.AfterCopies(reply.Stamp(1))
+		return u.AfterCopies(proto.ReadUndone(&reply).Now)
 	}
 	b.lock.members[i].Undoer.Start(u)
 }
@@ -170,7 +173,7 @@ func (b *ballot) undoHeal(i int, v vote, notAfter wire.Stamp) {
 		if reply.Code() == wire.Done {
 			return time.Millisecond // this reply has no time; that of the next one has
 		}
-		return u.AfterCopies(reply.Stamp(1))
+		return u.AfterCopies(proto.ReadUndone(&reply).Now)
 	}
 	b.lock.members[i].Undoer.Start(u)
 }

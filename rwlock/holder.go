@@ -54,14 +54,14 @@ func (l *Lock) eachHold(ctx context.Context, yield func(listedHold) bool) error 
 	if err := l.root().CheckArgs(); err != nil {
 		return err
 	}
-	return l.writer.EachHold(ctx, l.table.List, l.writer.Names.Holder, kindMember, func(reply wire.Reply, i int) bool {
-		name := reply.Text(i)
+	return l.writer.EachHold(ctx, l.table.List, l.writer.Names.Holder, kindMember, func(list *proto.HoldsListed, hold proto.ListedHold) bool {
+		name := hold.Name
 		h := signalbox.Holder{
 			Kind: kind, Session: l.writer.Layout.Session(name), Label: l.table.LabelOf(name),
-			Until: reply.Stamp(i + 1).Time(), Shared: reply.Text(1) != writing,
+			Until: hold.Ends.Time(), Shared: list.Phase != writing,
 		}
-		if floor := wire.ParseStamp(reply.Text(0)); floor != 0 && !h.Shared {
-			h.Since, h.Token = floor.Time(), floor.Token()
+		if list.Floor != 0 && !h.Shared {
+			h.Since, h.Token = list.Floor.Time(), list.Floor.Token()
 		}
 		return yield(listedHold{name, h})
 	})

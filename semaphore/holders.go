@@ -7,6 +7,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -33,8 +34,8 @@ func (s *Semaphore) Holders(ctx context.Context) iter.Seq2[Holder, error] {
 	return func(yield func(Holder, error) bool) {
 		err := s.root().CheckArgs()
 		if err == nil {
-			err = s.single.EachHold(ctx, s.table.List, s.single.Names.Holder, kindMember, func(reply wire.Reply, i int) bool {
-				return yield(s.holderOf(reply.Text(i), reply.Stamp(i+1)), nil)
+			err = s.single.EachHold(ctx, s.table.List, s.single.Names.Holder, kindMember, func(_ *proto.HoldsListed, hold proto.ListedHold) bool {
+				return yield(s.holderOf(hold.Name, hold.Ends), nil)
 			})
 		}
 		if err != nil {

@@ -3,12 +3,8 @@
 package setnx
 
 import (
-	"strconv"
-	"time"
-
 	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // reader reads the values of locks. Those of other clients are random: only those of this library differ from any other
@@ -28,15 +24,12 @@ const labelSize = 64
 
 // readValue queries what a string is. It is a lock if isLock returns true for its holder.
 func readValue(i *proto.Inspection, isLock func(proto.Holder) bool) {
-	call := wire.Call{Script: scripts.SessionReadString, Keys: []string{i.Key}, Args: []string{strconv.Itoa(labelSize)}}
-	i.Query(call, func(reply wire.Reply) {
-		value := reply.Text(0)
-		holder := proto.Holder{Label: value, Session: sessionOf(value)}
+	i.Query(proto.ReadStringCall(i.Key, labelSize), func(reply wire.Reply) {
+		key := proto.ReadStringHead(&reply)
+		value := key.Head
+		holder := proto.Holder{Label: value, Session: sessionOf(value), Until: key.Ends}
 		if holder.Session != "" {
 			holder.Label = holder.Session // the value is the hold's id, with which it can be released
-		}
-		if ends := reply.Int(1); ends > 0 {
-			holder.Until = time.UnixMilli(ends)
 		}
 		if value != "" && isLock(holder) {
 			i.Report(proto.Use{Kind: proto.Reentrant.Name, Holders: []proto.Holder{holder}})

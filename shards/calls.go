@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -51,13 +52,13 @@ var errLostGroup = fmt.Errorf("%w: the server lost the data of the group. Its me
 	"shards that had an owner", errs.ErrLostGone)
 
 // call returns a call of a script of this group.
-func (g *Group) call(script *scripts.Script, args ...string) wire.Call {
+func (g *Group) call(script *scripts.Script, args []string) wire.Call {
 	return wire.Call{Script: script, Keys: g.keys, Args: args}
 }
 
-// publishing is call with the arguments that say how a script notifies members.
-func (g *Group) publishing(script *scripts.Script, args ...string) wire.Call {
-	return g.call(script, append(args, g.base.Session.PublishCommand(), g.news)...)
+// publish says how a script notifies members.
+func (g *Group) publish() proto.Publish {
+	return proto.Publish{Verb: g.base.Session.PublishCommand(), Channel: g.news}
 }
 
 // notAfter returns until when a call that is sent now may take effect.
@@ -66,30 +67,20 @@ func (g *Group) notAfter() string {
 }
 
 // observe records the server's time of a reply, and returns the error that its code is.
-func (g *Group) observe(reply *wire.Reply) error {
-	code := reply.Code()
-	if now := reply.Stamp(1); now != 0 && code != wire.Foreign && code != wire.OtherCapacity {
-		g.base.Session.Clock.Observe(g.slot, now, timers.Now())
+func (g *Group) observe(reply proto.ShardsHead) error {
+	if reply.Now != 0 {
+		g.base.Session.Clock.Observe(g.slot, reply.Now, timers.Now())
 	}
-	switch code {
+	switch reply.Code {
 	case wire.Late:
 		return errLate
 	case wire.Foreign:
 		return fmt.Errorf("%w: the key is not a group's", errs.ErrWrongKind)
 	case wire.OtherCapacity:
-		return g.mismatch(reply)
+		return &MismatchError{Want: g.set.count, Have: reply.Have}
 	default:
 		return nil
 	}
-}
-
-// mismatch returns the error of a reply that says which set the group has: a count, and whether that is one of names.
-func (g *Group) mismatch(reply *wire.Reply) error {
-	have := int(reply.Int(1))
-	if reply.Int(2) == 1 {
-		have = 0
-	}
-	return &MismatchError{Want: g.set.count, Have: have}
 }
 
 func micros(d time.Duration) string { return strconv.FormatInt(d.Microseconds(), 10) }
@@ -101,53 +92,17 @@ func flag(set bool) string { //nolint:revive // an argument, not a switch
 	return "0"
 }
 
-// joinReply is what a join returns.
-type joinReply struct {
-	number string        // the name of the member at the server
-	life   time.Duration // how long its lease lasts
-	count  int           // how many shards the set has
-	// restored says that the server had lost the group: it has the count again, and names come from those that had them.
-	restored bool
-}
-
 // joinCall returns the call that joins, with all that the member has said before. old is the number of the membership that was lost
 // before, and the greatest token, or "".
 func (m *Member) joinCall(id, old string, desired settings) wire.Call {
 	g := m.group
 	o := &g.options
-	return g.call(scripts.ShardsJoin,
-		id, g.notAfter(), micros(g.base.Terms.Lease), strconv.Itoa(max(desired.weight, 1)), strconv.Itoa(max(desired.limit, 1)), strconv.Itoa(g.set.count),
-		flag(g.set.exact), micros(o.RebalanceDelay), strconv.Itoa(o.Moves), micros(o.DrainLimit), old, g.base.Session.Settings.Label, desired.value,
-		desired.mode(), g.requested, desired.known,
-	)
-}
-
-func (g *Group) readJoin(reply *wire.Reply) (joinReply, error) {
-	if reply.Code() == wire.OtherCapacity {
-		return joinReply{}, g.mismatch(reply)
-	}
-	if reply.Code() == wire.Done {
-		if reply.Stamp(1) == 0 || reply.Stamp(2) == 0 || reply.Int(3) <= 0 {
-			return joinReply{}, wire.ErrUnreadable
-		}
-		g.base.Session.Clock.Observe(g.slot, reply.Stamp(2), timers.Now())
-		return joinReply{reply.Text(1), time.Duration(reply.Int(3)) * time.Microsecond, int(reply.Int(4)), reply.Int(5) == 1}, nil
-	}
-	if err := g.observe(reply); err != nil {
-		return joinReply{}, err
-	}
-	return joinReply{}, wire.ErrUnreadable
-}
-
-// pollReply is what a poll returns.
-type pollReply struct {
-	life       time.Duration
-	more       bool
-	count      int
-	known      string // what a join says of the group if the server loses it
-	wantsNames bool   // this member is to send the names of its set, which all members request
-	read       string // the version of the last change of the shards that it owns and that have no news, and how many these are
-	news       []newsEntry
+	return g.call(scripts.ShardsJoin, proto.ShardsJoin{
+		ID: id, NotAfter: g.notAfter(), LeaseUS: micros(g.base.Terms.Lease), Weight: strconv.Itoa(max(desired.weight, 1)),
+		Limit: strconv.Itoa(max(desired.limit, 1)), Count: strconv.Itoa(g.set.count), Exact: flag(g.set.exact), CalmUS: micros(o.RebalanceDelay),
+		Moves: strconv.Itoa(o.Moves), DrainUS: micros(o.DrainLimit), Old: old, Label: g.base.Session.Settings.Label, Value: desired.value,
+		Mode: desired.mode(), Requested: g.requested, Known: desired.known,
+	}.AppendTo(nil))
 }
 
 // newsEntry is a change of a shard of the member.
@@ -170,20 +125,16 @@ const (
 	stateGone    = 'g'
 )
 
-// readPoll reads the reply to the poll of a member.
-func readPoll(reply *wire.Reply) (p pollReply, err error) {
-	if reply.Int(2) <= 0 {
-		return pollReply{}, wire.ErrUnreadable
-	}
-	p = pollReply{life: time.Duration(reply.Int(2)) * time.Microsecond, more: reply.Int(3) == 1, count: int(reply.Int(4)), known: reply.Text(6), wantsNames: reply.Int(7) == 1, read: reply.Text(8)}
-	for text := reply.Text(5); text != ""; {
+// readAllNews reads the news of a poll.
+func readAllNews(text string) (news []newsEntry, err error) {
+	for text != "" {
 		var e newsEntry
 		if e, text, err = readNews(text); err != nil {
-			return pollReply{}, err
+			return nil, err
 		}
-		p.news = append(p.news, e)
+		news = append(news, e)
 	}
-	return p, nil
+	return news, nil
 }
 
 // readNews reads an entry, and returns what follows it: version, token, state, losses, length of the name, name.
@@ -238,5 +189,5 @@ func (g *Group) releaseCall(number string, all []*released) wire.Call {
 		entries = fmt.Appendf(entries, "%015d", r.elsewhere.Microseconds())
 		entries = appendText(entries, r.name)
 	}
-	return g.publishing(scripts.ShardsRelease, number, string(entries))
+	return g.call(scripts.ShardsRelease, proto.ShardsRelease{Number: number, Shards: string(entries), Publish: g.publish()}.AppendTo(nil))
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/notify"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -90,12 +91,12 @@ func (ms *membership) wakePoller() {
 }
 
 // live begins the lease that a join gave, which was sent at sent. The settings are those that the join has sent.
-func (ms *membership) live(r joinReply, sent timers.Instant, of settings) {
+func (ms *membership) live(r proto.ShardsJoined, sent timers.Instant, of settings) {
 	m, base := ms.member, &ms.member.group.base
-	ms.number = r.number
+	ms.number = r.Number
 	ms.term.Init(ms, &hold.Config{
 		Keeper: base.Session.Keeper, Script: scripts.HoldsRenew, Life: base.Terms.Lease, AsGiven: true, Renewed: true,
-	}, r.life, sent)
+	}, r.Life, sent)
 	ms.term.Start(sent)
 	m.mu.Lock()
 	if of.limit > 0 { // a join cannot say that the member takes nothing: what follows it does, before the first poll
@@ -338,8 +339,8 @@ func stoppedBy(state byte) error {
 // news say. They differ if the server lost writes, as in a failover to a replica that was behind: the newest change that a member
 // has read is lost, or a release. Then the member lets the server list all again: what it does not know of it releases, and what is
 // not listed is lost. Without that a shard would have two owners for as long as both live. A drain that DrainLimit ended differs, too.
-func (ms *membership) compare(p pollReply, seen string) {
-	if p.more {
+func (ms *membership) compare(p proto.ShardsPolled, seen string) {
+	if p.More {
 		return // there is more news
 	}
 	m := ms.member
@@ -359,7 +360,7 @@ func (ms *membership) compare(p pollReply, seen string) {
 		}
 	}
 	// What the server has yet to learn makes a difference.
-	if len(ms.releases) == 0 && last+strconv.Itoa(count) != p.read {
+	if len(ms.releases) == 0 && last+strconv.Itoa(count) != p.Read {
 		for _, g := range own {
 			g.version = ""
 		}
@@ -374,20 +375,20 @@ func (ms *membership) compare(p pollReply, seen string) {
 }
 
 // handle handles the news of a poll.
-func (ms *membership) handle(p pollReply) {
-	count := p.count
+func (ms *membership) handle(p proto.ShardsPolled, news []newsEntry) {
+	count := p.Count
 	if ms.member.group.set.count == 0 {
 		count = 0 // the server counts names, too
 	}
 	ms.member.mu.Lock()
-	if known := &ms.member.mu.desired.known; p.known < (*known)[:min(stampSize, len(*known))] {
+	if known := &ms.member.mu.desired.known; p.Known < (*known)[:min(stampSize, len(*known))] {
 		ms.poller.lostSet = *known
 	} else {
-		*known = p.known
+		*known = p.Known
 	}
 	ms.member.forgetAwayLocked(count)
 	ms.member.mu.Unlock()
-	for _, e := range p.news {
+	for _, e := range news {
 		switch cause := stoppedBy(e.state); {
 		case cause != nil:
 			ms.give(e, cause)
@@ -397,13 +398,13 @@ func (ms *membership) handle(p pollReply) {
 		ms.poller.seen = max(ms.poller.seen, e.version)
 	}
 	ms.member.mu.Lock()
-	for _, e := range p.news {
+	for _, e := range news {
 		if g := ms.member.mu.grants[e.name]; g != nil && g.membership == ms && g.stamp == e.stamp {
 			g.version = e.version
 		}
 	}
 	ms.member.mu.Unlock()
-	if p.wantsNames && ms.poller.names == nil {
+	if p.WantsNames && ms.poller.names == nil {
 		ms.poller.names = newSyncer(ms.member.group, ms.member.group.set.names)
 	}
 }

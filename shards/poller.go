@@ -10,6 +10,7 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/notify"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -168,13 +169,16 @@ func (ms *membership) tryJoin(a *joinAttempt, desired settings) error {
 	if err != nil {
 		return err
 	}
-	r, err := g.readJoin(&reply)
+	r, err := proto.ReadShardsJoined(&reply)
+	if err == nil {
+		err = g.observe(r.ShardsHead)
+	}
 	if err != nil {
 		a.id = "" // it had no effect
 		return err
 	}
-	ms.restore(r.restored)
-	g.warnOfCount(r.count)
+	ms.restore(r.Restored)
+	g.warnOfCount(r.Count)
 	ms.poller.replied = a.sent
 	ms.live(r, a.sent, a.desired)
 	return nil
@@ -277,7 +281,7 @@ func (ms *membership) send(call wire.Call) (reply wire.Reply, gone bool, err err
 	ctx, cancel := errs.WithTimeout(g.registry.Context(), patience)
 	defer cancel()
 	if reply, err = g.base.Session.Runner.Run(ctx, call); err == nil {
-		err = g.observe(&reply)
+		err = g.observe(proto.ReadShardsHead(&reply))
 	}
 	if err != nil {
 		return reply, false, err
@@ -293,8 +297,8 @@ func (ms *membership) goneNow() bool {
 }
 
 // pollSoon brings the next poll forward if the server has more for it.
-func (ms *membership) pollSoon(more int64) {
-	if more == 1 {
+func (ms *membership) pollSoon(reply proto.ShardsChanged) {
+	if reply.More {
 		ms.poller.tries[pollTask].due = timers.Now()
 	}
 }
@@ -302,27 +306,31 @@ func (ms *membership) pollSoon(more int64) {
 // poll sends a heartbeat, and handles the news.
 func (ms *membership) poll(sent timers.Instant) error {
 	g := ms.member.group
-	reply, gone, err := ms.send(g.publishing(scripts.ShardsPoll, ms.number, ms.poller.seen))
+	reply, gone, err := ms.send(g.call(scripts.ShardsPoll, proto.ShardsPoll{Number: ms.number, Seen: ms.poller.seen, Publish: g.publish()}.AppendTo(nil)))
 	if err != nil || gone {
 		return err
 	}
-	p, err := readPoll(&reply)
+	p, err := proto.ReadShardsPolled(&reply)
 	if err != nil {
 		return err
 	}
-	if !ms.term.Extended(p.life, sent) {
+	news, err := readAllNews(p.News)
+	if err != nil {
+		return err
+	}
+	if !ms.term.Extended(p.Life, sent) {
 		_ = ms.err() // it is over, and the reply grants nothing
 	}
 	ms.reportSlow()
 	due := sent.Add(notify.JitteredInterval(ms.subscription.PollInterval(), 1))
-	if p.more {
+	if p.More {
 		due = timers.Now()
 	}
 	ms.poller.tries[pollTask].due = due
 	seen := ms.poller.seen
-	ms.handle(p)
+	ms.handle(p, news)
 	ms.compare(p, seen)
-	ms.checkReader(p.count)
+	ms.checkReader(p.Count)
 	return nil
 }
 
@@ -332,8 +340,10 @@ func (ms *membership) sendSettings() error {
 	m.mu.Lock()
 	desired := m.mu.desired
 	m.mu.Unlock()
-	reply, gone, err := ms.send(g.publishing(scripts.ShardsSet,
-		ms.number, strconv.Itoa(max(desired.weight, 1)), strconv.Itoa(desired.limit), desired.mode(), desired.value, strconv.FormatUint(desired.number, 10)))
+	reply, gone, err := ms.send(g.call(scripts.ShardsSet, proto.ShardsSet{
+		Number: ms.number, Weight: strconv.Itoa(max(desired.weight, 1)), Limit: strconv.Itoa(desired.limit), Mode: desired.mode(), Value: desired.value,
+		Said: strconv.FormatUint(desired.number, 10), Publish: g.publish(),
+	}.AppendTo(nil)))
 	isRefused := err != nil && wire.Judge(err) == wire.Final
 	if err != nil && !isRefused || gone {
 		return err
@@ -349,7 +359,7 @@ func (ms *membership) sendSettings() error {
 		g.base.LogFailed(fmt.Errorf("the server calls the settings of the member wrong: %w", err))
 		return nil
 	}
-	ms.pollSoon(reply.Int(2))
+	ms.pollSoon(proto.ReadShardsChanged(&reply))
 	return nil
 }
 
@@ -359,16 +369,17 @@ func (ms *membership) sendLeave() error {
 	m.mu.Lock()
 	number := m.mu.desired.number
 	m.mu.Unlock()
-	reply, gone, err := ms.send(m.group.publishing(scripts.ShardsLeave, ms.number))
+	reply, gone, err := ms.send(m.group.call(scripts.ShardsLeave, proto.ShardsMember{Number: ms.number, Publish: m.group.publish()}.AppendTo(nil)))
 	if err != nil || gone {
 		return err
 	}
-	ms.pollSoon(reply.Int(2))
+	left := proto.ReadShardsChanged(&reply)
+	ms.pollSoon(left)
 	m.mu.Lock()
 	ms.known = number
 	isDone := ms.owned == 0 && len(ms.releases) == 0
 	m.mu.Unlock()
-	if reply.Int(3) == 0 && isDone {
+	if left.Left == 0 && isDone {
 		p.gone = true
 		return nil
 	}

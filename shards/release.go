@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
@@ -29,7 +30,7 @@ func (ms *membership) sendReleases() error {
 	for i, outcome := range g.base.Session.Runner.RunMany(ctx, calls) {
 		err := outcome.Err
 		if err == nil {
-			err = g.observe(&outcome.Reply)
+			err = g.observe(proto.ReadShardsHead(&outcome.Reply))
 		}
 		switch {
 		case err != nil:
@@ -37,7 +38,7 @@ func (ms *membership) sendReleases() error {
 		case outcome.Reply.Code() == wire.NotDone:
 			ms.goneNow()
 		default:
-			ms.pollSoon(outcome.Reply.Int(2))
+			ms.pollSoon(proto.ReadShardsChanged(&outcome.Reply))
 		}
 		for _, r := range parts[i] {
 			was := *r

@@ -119,10 +119,10 @@ func (ms *membership) syncPage() error {
 
 // restoreSet sets the set again that the server has lost. The next poll says whether it is there. What the server calls wrong is given up.
 func (ms *membership) restoreSet() error {
-	m, known := ms.member, ms.poller.lostSet
+	m, g, known := ms.member, ms.member.group, ms.poller.lostSet
 	ms.poller.lostSet = ""
-	m.group.base.LogFailed(errLostWrites)
-	_, _, err := ms.send(m.group.publishing(scripts.ShardsResize, known, m.group.notAfter()))
+	g.base.LogFailed(errLostWrites)
+	_, _, err := ms.send(g.call(scripts.ShardsResize, proto.ShardsResize{Known: known, NotAfter: g.notAfter(), Publish: g.publish()}.AppendTo(nil)))
 	if ms.isGivenUp("the set that it had lost", err) {
 		m.mu.Lock()
 		m.mu.desired.known, err = "", nil // the next poll says what counts
@@ -151,8 +151,7 @@ func (ms *membership) addNames(names []string) {
 
 // step sends one page by send, which says whether the server knows the group. It returns true when the set is that of the names.
 func (s *syncer) step(send func(wire.Call) (wire.Reply, bool, error)) (whole bool, err error) {
-	const partly = 2
-	page := s.names[:min(len(s.names), maxSync)]
+	page, g := s.names[:min(len(s.names), maxSync)], s.group
 	var text []byte
 	for _, name := range page {
 		text = appendText(text, name)
@@ -161,15 +160,18 @@ func (s *syncer) step(send func(wire.Call) (wire.Reply, bool, error)) (whole boo
 	if s.adds {
 		last = "a"
 	}
-	reply, missing, err := send(s.group.publishing(scripts.ShardsSync, s.id, s.digest, s.after, string(text), last, s.group.notAfter()))
+	reply, missing, err := send(g.call(scripts.ShardsSync, proto.ShardsSync{
+		ID: s.id, Digest: s.digest, After: s.after, Names: string(text), Last: last, NotAfter: g.notAfter(), Publish: g.publish(),
+	}.AppendTo(nil)))
+	synced := proto.ReadShardsChanged(&reply)
 	switch {
 	case err != nil:
 		return false, err
 	case missing:
 		return false, errNoGroup
-	case reply.Int(3) == 1:
+	case synced.Whole:
 		return true, nil
-	case reply.Int(0) == partly:
+	case synced.Partly:
 		return false, nil // the same page again
 	case len(page) == len(s.names):
 		if !s.adds {
@@ -198,11 +200,13 @@ func (g *Group) resize(ctx context.Context, n int) error {
 	for {
 		left := int64(0)
 		err := g.repeat(ctx, func() error {
-			reply, missing, err := g.request(ctx, g.publishing(scripts.ShardsResize, strconv.Itoa(n), g.notAfter()))
+			reply, missing, err := g.request(ctx, g.call(scripts.ShardsResize, proto.ShardsResize{
+				Known: strconv.Itoa(n), NotAfter: g.notAfter(), Publish: g.publish(),
+			}.AppendTo(nil)))
 			if err == nil && missing {
 				err = errNoGroup
 			}
-			left = reply.Int(3)
+			left = proto.ReadShardsChanged(&reply).Left
 			return err
 		})
 		if other := (*MismatchError)(nil); errors.As(err, &other) {
@@ -241,7 +245,9 @@ func (g *Group) move(ctx context.Context, name, session string) error {
 	if err := g.base.Session.Handshake(ctx, g.keys[0]); err != nil {
 		return acquire.CutShort(ctx, err)
 	}
-	_, missing, err := g.request(ctx, g.publishing(scripts.ShardsMove, name, number, g.notAfter()))
+	_, missing, err := g.request(ctx, g.call(scripts.ShardsMove, proto.ShardsMove{
+		Shard: name, Number: number, NotAfter: g.notAfter(), Publish: g.publish(),
+	}.AppendTo(nil)))
 	if err == nil && missing {
 		err = fmt.Errorf("%w: there is no shard %q, or the member does not take it now", errs.ErrNotHeld, name)
 	}
@@ -254,7 +260,7 @@ func (g *Group) move(ctx context.Context, name, session string) error {
 // request sends one call under ctx. missing reports that the reply is that there is nothing.
 func (g *Group) request(ctx context.Context, call wire.Call) (reply wire.Reply, missing bool, err error) {
 	if reply, err = g.base.Session.Runner.Run(ctx, call); err == nil {
-		err = g.observe(&reply)
+		err = g.observe(proto.ReadShardsHead(&reply))
 	}
 	return reply, reply.Code() == wire.NotDone, err
 }

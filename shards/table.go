@@ -39,17 +39,17 @@ func newTable() *table {
 // So it is if the server counts other shards than there are rows: it has lost writes, as in a failover. Rows whose owners know better
 // than the server change again, but not one that was lost before its owner had heard of it.
 func (t *table) apply(reply *wire.Reply) (more bool, err error) {
-	const anew = 2
+	v, err := proto.ReadShardsView(reply)
 	switch {
-	case reply.Code() == wire.NotDone:
+	case v.Code == wire.NotDone:
 		*t = *newTable()
 		return false, errNoGroup
-	case reply.Len() < viewSize || len(reply.Text(2)) != stampSize || len(reply.Text(12)) < 2*stampSize || len(reply.Text(12))%(2*stampSize) != 0:
-		return false, wire.ErrUnreadable
-	case reply.Int(0) == anew:
+	case err != nil:
+		return false, err
+	case v.Anew:
 		t.rows, t.free, t.draining, t.changed = make(map[string]row), 0, 0, true
 	}
-	for text := reply.Text(10); text != ""; {
+	for text := v.Rows; text != ""; {
 		var name string
 		var r row
 		if name, r, text, err = readRow(text); err != nil {
@@ -57,28 +57,18 @@ func (t *table) apply(reply *wire.Reply) (more bool, err error) {
 		}
 		t.put(name, r)
 	}
-	if version := reply.Text(9); version != t.membersVersion {
-		members, err := reply.Part(11)
-		if err != nil {
+	if v.Changed != t.membersVersion {
+		if err = t.readMembers(v.Members); err != nil {
 			return false, err
 		}
-		if err = t.readMembers(&members); err != nil {
-			return false, err
-		}
-		t.membersVersion, t.changed = version, true
+		t.membersVersion, t.changed = v.Changed, true
 	}
-	t.version, t.began, t.at = reply.Text(2), reply.Text(4), reply.Stamp(1)
-	t.changed = t.changed || t.count != int(reply.Int(5))
-	t.count, t.named = int(reply.Int(5)), reply.Int(6) == 1
-	t.unowned, t.moving = int(reply.Int(7)), int(reply.Int(8))
-	rest := reply.Text(12)
-	ahead, _ := strconv.ParseInt(rest[:stampSize], 10, 64)
-	t.ahead = time.Duration(ahead) * time.Microsecond
-	t.missing, _ = strconv.Atoi(rest[stampSize : 2*stampSize])
-	t.changed = t.changed || t.ended != rest[2*stampSize:]
-	t.ended = rest[2*stampSize:]
+	t.changed = t.changed || t.count != v.Count || t.ended != v.Ended
+	t.version, t.began, t.at = v.Version, v.Began, v.Now
+	t.count, t.named, t.unowned, t.moving = v.Count, v.Named, v.Unowned, v.Moving
+	t.ahead, t.missing, t.ended = v.Ahead, v.Missing, v.Ended
 	was := t.whole
-	t.whole = reply.Int(3) != 1
+	t.whole = !v.More
 	if was && t.whole && !t.isComplete() {
 		*t = *newTable()
 	}
@@ -113,9 +103,6 @@ func (t *table) isComplete() bool {
 	return (!t.named || without == 0) && t.free+without == t.unowned && t.draining == t.moving
 }
 
-// viewSize is how many elements the reply to look has.
-const viewSize = 13
-
 // readRow reads a row, and returns what follows it: version, token, owner, promised, state, losses, length of the name, name.
 func readRow(text string) (name string, r row, rest string, err error) {
 	const token, owner, promised, state = stampSize, 2 * stampSize, 3 * stampSize, 4 * stampSize
@@ -135,15 +122,11 @@ func readRow(text string) (name string, r row, rest string, err error) {
 }
 
 // readMembers reads the members: number, id, state, weight, limit, label, value.
-func (t *table) readMembers(reply *wire.Reply) error {
+func (t *table) readMembers(all []string) error {
 	const id, state = stampSize, stampSize + proto.HoldSize
 	const weight, limit, label = state + 1, state + 5, state + 10
-	t.members = make([]MemberInfo, 0, reply.Len())
-	for i := range reply.Len() {
-		text := reply.Text(i)
-		if text == "" {
-			continue // an empty list
-		}
+	t.members = make([]MemberInfo, 0, len(all))
+	for _, text := range all {
 		if len(text) < label {
 			return wire.ErrUnreadable
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/acquire"
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -192,7 +193,7 @@ func (g *Group) view(ctx context.Context) (*View, error) {
 	for {
 		reply, err := g.base.Session.Runner.Run(ctx, g.viewCall(table, ""))
 		if err == nil {
-			err = g.observe(&reply)
+			err = g.observe(proto.ReadShardsHead(&reply))
 		}
 		if err != nil {
 			return nil, acquire.CutShort(ctx, err)
@@ -224,7 +225,7 @@ func (g *Group) owner(ctx context.Context, name string) (ShardInfo, error) {
 	table := newTable()
 	reply, err := g.base.Session.Runner.Run(ctx, g.viewCall(table, name))
 	if err == nil {
-		err = g.observe(&reply)
+		err = g.observe(proto.ReadShardsHead(&reply))
 	}
 	if err != nil {
 		return ShardInfo{}, err
@@ -241,5 +242,5 @@ func (g *Group) owner(ctx context.Context, name string) (ShardInfo, error) {
 
 // viewCall returns the call that asks for what the table has not seen yet, or for one shard.
 func (g *Group) viewCall(t *table, name string) wire.Call {
-	return g.call(scripts.ShardsRead, t.version, t.began, t.membersVersion, name)
+	return g.call(scripts.ShardsRead, proto.ShardsRead{Seen: t.version, Began: t.began, MembersSeen: t.membersVersion, Shard: name}.AppendTo(nil))
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/notify"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -92,7 +93,7 @@ func (w *watchedGroup) OnReply(p notify.Poll, replies []wire.Outcome) (again boo
 		return false, nil
 	}
 	reply := &replies[0].Reply
-	if err := w.group.observe(reply); err != nil {
+	if err := w.group.observe(proto.ReadShardsHead(reply)); err != nil {
 		return false, err
 	}
 	more, err := w.table.apply(reply)

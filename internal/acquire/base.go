@@ -372,26 +372,27 @@ func (b *Base) holder(ctx context.Context) (proto.HolderInfo, error) {
 // HoldsPage is how many holds one script lists.
 const HoldsPage = 100
 
-// EachHold calls yield for each hold of key, as script lists them, until it returns false. The reply has the name of the hold at i,
-// and the stamp of its end behind it. kind is what a key of the kind has as a member.
-func (b *Base) EachHold(ctx context.Context, script *scripts.Script, key, kind string, yield func(reply wire.Reply, i int) bool) error {
+// EachHold calls yield for each hold of key, as script lists them, with the list that it is in, until it returns false. kind is what
+// a key of the kind has as a member.
+func (b *Base) EachHold(ctx context.Context, script *scripts.Script, key, kind string, yield func(list *proto.HoldsListed, hold proto.ListedHold) bool) error {
 	for from := 0; ; from += HoldsPage {
 		if err := b.Connect(ctx); err != nil {
 			return err
 		}
 		reply, err := b.Session.Runner.Run(ctx, proto.ListCall(script, key, kind, from, HoldsPage))
-		switch {
-		case err != nil:
+		if err != nil {
 			return CutShort(ctx, err)
-		case reply.Len() == 2 && reply.Code() == wire.Foreign:
-			return proto.WrongKind(reply.Text(1))
 		}
-		for i := 2; i+1 < reply.Len(); i += 2 {
-			if !yield(reply, i) {
+		list, err := proto.ReadHoldsListed(&reply)
+		if err != nil {
+			return err
+		}
+		for _, hold := range list.Holds {
+			if !yield(&list, hold) {
 				return nil
 			}
 		}
-		if reply.Len() < 2+2*HoldsPage {
+		if len(list.Holds) < HoldsPage {
 			return nil
 		}
 	}

@@ -50,7 +50,7 @@ type element struct {
 const noon wire.Stamp = 1_780_000_000_000_000
 
 var (
-	calls   = slices.Concat(lockCalls)
+	calls   = slices.Concat(lockCalls, shardsCalls, countdownCalls, onceCalls, electionCalls, redlockCalls, holderCalls, sessionCalls)
 	replies = slices.Concat(lockReplies)
 
 	elements = map[string]element{

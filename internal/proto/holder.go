@@ -56,27 +56,28 @@ func (l *Layout) DescribeCall(key string) wire.Call {
 
 // ReadHold returns what the reply to DescribeCall says: the holder, its hold, and the letter of its kind; or ErrNotHeld.
 func (l *Layout) ReadHold(reply wire.Reply) (holder HolderInfo, hold, letter string, err error) {
+	d := ReadHolderDescribed(&reply)
 	switch {
-	case reply.Code() == wire.NotDone:
+	case d.Code == wire.NotDone:
 		return holder, "", "", errs.ErrNotHeld
-	case reply.Code() < wire.NotDone:
+	case d.Code < wire.NotDone:
 		return holder, "", "", WrongKind("?")
 	}
-	letter, hold = reply.Text(1), reply.Text(3)
-	holder = HolderInfo{Kind: KindName(letter), MayBeIdle: letter == keptMode, Label: reply.Text(4), Session: l.Session(hold)}
-	if since := reply.Stamp(2); since != 0 {
-		holder.Since, holder.Token = since.Time(), since.Token()
+	holder = HolderInfo{Kind: KindName(d.Kind), MayBeIdle: d.Kind == keptMode, Label: d.Label, Session: l.Session(d.ID)}
+	if d.Stamp != 0 {
+		holder.Since, holder.Token = d.Stamp.Time(), d.Stamp.Token()
 	}
-	if ends := reply.Int(5); ends >= 0 {
-		holder.Until = time.UnixMilli(ends)
+	if d.EndsMS >= 0 {
+		holder.Until = time.UnixMilli(d.EndsMS)
 	}
-	return holder, hold, letter, nil
+	return holder, d.ID, d.Kind, nil
 }
 
 // ListCall is the call of a script that lists holds of a key which has several: count of them, from the one with the index from
 // on. kind is what a key of its kind has as a member; "" in a layout of others.
 func ListCall(script *scripts.Script, key, kind string, from, count int) wire.Call {
-	return wire.Call{Script: script, Keys: []string{key}, Args: []string{kind, strconv.Itoa(from), strconv.Itoa(count)}}
+	list := HoldsList{Kind: kind, From: strconv.Itoa(from), Count: strconv.Itoa(count)}
+	return wire.Call{Script: script, Keys: []string{key}, Args: list.AppendTo(nil)}
 }
 
 // HoldID identifies a hold for people: another hold has another one. It is a digest, since a client that knows the

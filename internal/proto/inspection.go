@@ -3,11 +3,9 @@
 package proto
 
 import (
-	"strconv"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // Reader reads which keys of a server are locks of a layout of others, and what they are used for. The names are the keys
@@ -70,11 +68,6 @@ func (i *Inspection) SetForeign() { i.Use.Kind, i.InUse = ForeignUse, true }
 func (i *Inspection) AddHolder(h Holder) {
 	i.Use.Holders, i.InUse = append(i.Use.Holders, h), true
 	i.Use.HolderCount++
-}
-
-// readString returns the call that reads the first bytes of a string and when its key ends, of one moment.
-func readString(key string, count int) wire.Call {
-	return wire.Call{Script: scripts.SessionReadString, Keys: []string{key}, Args: []string{strconv.Itoa(count)}}
 }
 
 // Use is what a key is used for; see the fields of inspect.Entry.

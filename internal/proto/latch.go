@@ -15,11 +15,10 @@ type LatchTable struct {
 	Key, EndedChannel func(n Set) string
 
 	Start, Count, Poll, Reset *scripts.Script
-	// StartArgs returns the arguments of Start behind the not-after. first is the last one of countdown/start; verb is the
-	// publishing command, and channel the one of EndedChannel.
-	StartArgs func(first, verb, channel string) []string
-	// PollArgs returns the arguments of Poll. fence is what Evidence returned, or "".
-	PollArgs func(fence, verb, channel string) []string
+	// StartArgs appends the arguments of Start.
+	StartArgs func(c CountdownStart, args []string) []string
+	// PollArgs appends the arguments of Poll, whose Fence is what Evidence returned, or "". It is nil if Poll has none.
+	PollArgs func(c CountdownPoll, args []string) []string
 
 	// SoleRound is the stamp of all rounds, if the server cannot distinguish them; 0 if each has its own. No waiter shares
 	// the evidence of an earlier one then: that may be about another round.
@@ -53,6 +52,5 @@ var nativeLatch = LatchTable{
 	Count:        scripts.CountdownCount,
 	Poll:         scripts.CountdownRead,
 	Reset:        scripts.CountdownReset,
-	StartArgs:    func(first, _, _ string) []string { return []string{first} },
-	PollArgs:     func(_, _, _ string) []string { return nil },
+	StartArgs:    CountdownStart.AppendTo,
 }

@@ -35,8 +35,9 @@ func moment(t time.Time) string {
 const outcomeHead = 20
 
 func readOutcome(i *Inspection) {
-	i.Query(readString(i.Key, outcomeHead), func(reply wire.Reply) {
-		switch head := reply.Text(0); {
+	i.Query(ReadStringCall(i.Key, outcomeHead), func(reply wire.Reply) {
+		outcome := ReadStringHead(&reply)
+		switch head := outcome.Head; {
 		case head == "":
 		case len(head) != outcomeHead || head[:4] != "sb1o":
 			i.SetForeign()
@@ -44,9 +45,7 @@ func readOutcome(i *Inspection) {
 			i.InUse = true
 			stamp := wire.ParseStamp(head[4:])
 			i.Use.Since, i.Use.Token = stamp.Time(), stamp.Token()
-			if ends := reply.Int(1); ends > 0 {
-				i.Use.Until = time.UnixMilli(ends)
-			}
+			i.Use.Until = outcome.Ends
 		}
 	})
 }

@@ -66,8 +66,8 @@ func lockQueue(n Set) ticketQueue {
 // queryLeader makes the hold of a fair lock that of an election if its leader has a value.
 func queryLeader(i *Inspection, hold string) {
 	i.Query(wire.Call{Script: scripts.ElectionRead, Keys: []string{i.Names.Leader()}}, func(reply wire.Reply) {
-		if reply.Code() == wire.Done && reply.Text(1) == hold {
-			i.Use.Kind, i.Use.Value = Election.Name, reply.Text(2)
+		if value := ReadElectionValue(&reply); value.Code == wire.Done && value.ID == hold {
+			i.Use.Kind, i.Use.Value = Election.Name, value.Text
 		}
 	})
 }

@@ -20,12 +20,13 @@ var RWLock = Kind{
 func queryReadersAndWriter(i *Inspection) {
 	table := Native().RWLock
 	i.Query(ListCall(scripts.HoldsList, i.Names.Holder, "sb1w", 0, MaxHolders), func(reply wire.Reply) {
-		floor, writing := reply.Stamp(0), reply.Text(1) == "1"
-		for at := 2; at+1 < reply.Len(); at += 2 {
-			name := reply.Text(at)
-			h := Holder{Label: table.LabelOf(name), Session: nativeSession(name), Hold: HoldID(name), Until: reply.Stamp(at + 1).Time(), Shared: !writing}
-			if writing && floor != 0 {
-				h.Since, h.Token = floor.Time(), floor.Token()
+		list, _ := ReadHoldsListed(&reply) // a key of another kind has no holds
+		writing := list.Phase == "1"
+		for _, hold := range list.Holds {
+			name := hold.Name
+			h := Holder{Label: table.LabelOf(name), Session: nativeSession(name), Hold: HoldID(name), Until: hold.Ends.Time(), Shared: !writing}
+			if writing && list.Floor != 0 {
+				h.Since, h.Token = list.Floor.Time(), list.Floor.Token()
 			}
 			i.AddHolder(h)
 		}

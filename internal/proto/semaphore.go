@@ -21,13 +21,14 @@ var Semaphore = Kind{
 func readPermits(i *Inspection) {
 	table := Native().Semaphore
 	i.Query(ListCall(scripts.HoldsList, i.Key, "sb1s", 0, MaxHolders), func(reply wire.Reply) {
-		if reply.Code() == wire.Foreign {
+		list, err := ReadHoldsListed(&reply)
+		if err != nil {
 			i.SetForeign()
 			return
 		}
-		for at := 2; at+1 < reply.Len(); at += 2 {
-			permits, label, owner := table.ParseHold("", reply.Text(at))
-			i.AddHolder(Holder{Label: label, Session: owner, Hold: HoldID(reply.Text(at)), Permits: permits, Until: reply.Stamp(at + 1).Time()})
+		for _, hold := range list.Holds {
+			permits, label, owner := table.ParseHold("", hold.Name)
+			i.AddHolder(Holder{Label: label, Session: owner, Hold: HoldID(hold.Name), Permits: permits, Until: hold.Ends.Time()})
 		}
 	})
 	i.Query(wire.Call{Script: table.Available, Keys: []string{i.Key}}, func(reply wire.Reply) {

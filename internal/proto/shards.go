@@ -36,7 +36,7 @@ func counted(n int, noun string) string {
 
 // ListMembersCall is the call that describes a group of shards and its first members.
 func ListMembersCall(n Set, most int) wire.Call {
-	return wire.Call{Script: scripts.ShardsList, Keys: n.ShardKeys(), Args: []string{strconv.Itoa(most)}}
+	return wire.Call{Script: scripts.ShardsList, Keys: n.ShardKeys(), Args: ShardsList{Most: strconv.Itoa(most)}.AppendTo(nil)}
 }
 
 // leastMembers is how many members are read at the least. Those whose leases have ended come first, and what they own is unowned.
@@ -45,29 +45,26 @@ const leastMembers = 100
 // readGroup queries a group of shards. It is in use while it has members.
 func readGroup(i *Inspection) {
 	i.Query(ListMembersCall(i.Names, max(i.WaiterLimit, leastMembers)), func(reply wire.Reply) {
+		group, err := ReadShardsListed(&reply)
 		switch {
-		case reply.Code() == wire.Foreign:
+		case group.Code == wire.Foreign:
 			i.SetForeign()
 			return
-		case reply.Code() != wire.Done || reply.Int(7) == 0:
+		case group.Code != wire.Done || group.Size == 0:
 			return // no member
 		}
 		i.InUse = true
-		u := &i.Use
-		u.HolderCount = int(reply.Int(7))
-		u.Shards, u.Unowned, u.Draining = int(reply.Int(2)), int(reply.Int(3)), int(reply.Int(5))
-		u.UnownedSince, u.DrainingSince = timeOf(reply.Stamp(4)), timeOf(reply.Stamp(6))
-		list, err := reply.Part(8)
 		if err != nil {
 			i.Err = err
 			return
 		}
-		for at := 0; at+6 < list.Len(); at += 7 {
-			number := list.Text(at)
+		u := &i.Use
+		u.HolderCount, u.Shards, u.Unowned, u.Draining = group.Size, group.Count, group.Unowned, group.Draining
+		u.UnownedSince, u.DrainingSince = timeOf(group.UnownedSince), timeOf(group.DrainingSince)
+		for _, m := range group.Members {
 			u.Holders = append(u.Holders, Holder{
-				Session: nativeSession(list.Text(at + 1)), Leaving: list.Text(at+2) != "l" && list.Text(at+2) != "p",
-				Hold: HoldID(number), Since: wire.ParseStamp(number).Time(), Until: timeOf(list.Stamp(at + 3)),
-				Shards: int(list.Int(at + 4)), Label: list.Text(at + 5), Value: list.Text(at + 6),
+				Session: nativeSession(m.ID), Leaving: m.State != "l" && m.State != "p", Hold: HoldID(m.Number), Since: wire.ParseStamp(m.Number).Time(),
+				Until: timeOf(m.Ends), Shards: m.Owned, Label: m.Label, Value: m.Value,
 			})
 		}
 	})

@@ -5,6 +5,7 @@ package session
 import (
 	"time"
 
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
@@ -68,6 +69,6 @@ func (f *Footprint) Undo(call wire.Call, lasts, life time.Duration) *Undo {
 	if f.Unknown {
 		u.executableUntil = now.Add(MaxPatience)
 	}
-	u.OnReply = func(reply wire.Reply) time.Duration { return u.AfterCopies(reply.Stamp(1)) }
+	u.OnReply = func(reply wire.Reply) time.Duration { return u.AfterCopies(proto.ReadUndone(&reply).Now) }
 	return u
 }

@@ -144,22 +144,23 @@ func (h *handshakes) hello(ctx context.Context, r *wire.Runner, key string) erro
 	s := h.session
 	versions, ofClient := wire.EventCount(wire.NewVersion), wire.LastEvent(wire.NewVersion, s.client)
 	reply, err := r.Run(ctx, wire.Call{Script: scripts.SessionHello, Keys: []string{key}})
+	greeting := proto.ReadGreeting(&reply)
 	switch {
 	case err != nil && h.ctx.Err() != nil:
 		return errs.ErrClosed
 	case err != nil:
 		return err
-	case reply.Stamp(1) == 0:
+	case greeting.Now == 0:
 		return wire.ErrUnreadable
-	case reply.Int(0) == 0:
+	case !greeting.IsNew:
 		return s.Outages.tooOld(key, fmt.Errorf("%w: Redis 6.2 is the oldest that works", errs.ErrOldServer))
 	}
 	s.Outages.newEnough(key)
-	if reply.Int(4) == 0 && !s.Clock.Known() { // later there are subscriptions
+	if !greeting.Sharded && !s.Clock.Known() { // later there are subscriptions
 		s.Dispatch.DisableShardedChannels() // before any caller that waits for this continues
 	}
-	s.Logs.warnOfEviction(reply.Text(2), reply.Text(3)) // before the time is known: callers then pass Handshake, and may call Close
-	s.Clock.Observe(s.Runner.Slot(key), reply.Stamp(1), timers.Now())
+	s.Logs.warnOfEviction(greeting.Limit, greeting.Policy) // before the time is known: callers then pass Handshake, and may call Close
+	s.Clock.Observe(s.Runner.Slot(key), greeting.Now, timers.Now())
 	h.ofClient.Store(ofClient) // first: versions says that this is known
 	h.versions.Store(versions)
 	return nil

@@ -330,7 +330,7 @@ func (s *Session) NewAttempt() string { return s.NewHold()[len(s.id):] }
 // known that enough replicas have it; it has no meaning if the script wrote nothing. err is the script's.
 func (s *Session) RunReplicated(ctx context.Context, call wire.Call, want Replicas) (reply wire.Reply, shortfall, err error) {
 	script, replicated := s.Runner.RunReplicated(ctx, call, want.Count, want.Wait)
-	switch got := replicated.Reply.Int(0); {
+	switch got := proto.ReadNumber(&replicated.Reply); {
 	case replicated.Err != nil:
 		shortfall = replicated.Err
 	case got < int64(want.Count):

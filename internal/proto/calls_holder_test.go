@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package proto_test
+
+import (
+	"github.com/signalbox-go/signalbox/internal/proto"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+var holderCalls = []callRow{
+	{scripts.HolderForce, &proto.HolderForce{}},
+	{scripts.HoldsList, &proto.HoldsList{}},
+	{scripts.Load("redisson/rwlock-list", 1), &proto.HoldsList{}},
+	{scripts.Load("redisson/permit-list", 1), &proto.HoldsList{}},
+	{scripts.Load("redisson/permit-force", 1), &proto.PermitsForce{}},
+}

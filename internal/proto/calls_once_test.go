@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package proto_test
+
+import (
+	"github.com/signalbox-go/signalbox/internal/proto"
+	"github.com/signalbox-go/signalbox/scripts"
+)
+
+var onceCalls = []callRow{
+	{scripts.OnceStore, &proto.OnceStore{}},
+	{scripts.OnceForget, &proto.OnceForget{}},
+}
