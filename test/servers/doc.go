@@ -3,7 +3,7 @@
 // Package servers tests what only real servers, and processes of their own, show. The prefix of a file says what it is about:
 //
 //   - kind: what all kinds cost, and that replicas have their holds
-//   - refusals: what a server refuses, whatever the reason, and what changes behind a session: passwords, files, rights, addresses
+//   - refusals: what a server refuses, whatever the reason
 //   - rights: that the rights of docs/security.md are enough, and each that is missing is reported
 //   - clocks: servers whose clocks are wrong or are set, by libfaketime; skipped without it unless SIGNALBOX_FAKETIME is "required"
 //   - endpoint: one endpoint in front of several shards

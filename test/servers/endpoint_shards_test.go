@@ -34,33 +34,6 @@ func take(e *shardedEndpoint, s *signalbox.Session, n int, options ...signalbox.
 	return leases
 }
 
-// P2: the same of 200 locks for as long as a soak lasts, while the servers behind the address change.
-func TestSoakOfManyLeasesBehindOneEndpoint(t *testing.T) {
-	t.Parallel()
-	more := locktest.Soak(t)
-	const life = 3 * time.Second
-	e := routed(redistest.OwnWords, 3)(t)
-	router, _ := e.to.(*redistest.Router)
-	leases := take(e, e.session(), 200, signalbox.WithRenewedLease(life))
-	for i := 0; more(); i++ {
-		router.Route([]redistest.Routing{redistest.FirstKey, redistest.Refusing, redistest.Hangup, redistest.OwnWords}[i%4])
-		if i%3 == 2 {
-			router.CutAll()
-		}
-		until := time.Now().Add(life / 2)
-		redistest.Await(t, "some renewals", func() bool {
-			for n, lease := range leases {
-				require.NoError(t, lease.Err(), "lock %d", n)
-			}
-			return time.Now().After(until)
-		})
-	}
-	for _, lease := range leases {
-		e.release(lease)
-	}
-	e.nothingLeft()
-}
-
 // P1: members in different slots exclude each other and all others, and are acquired slot by slot.
 func TestMembersExcludeEachOtherBehindOneEndpoint(t *testing.T) {
 	t.Parallel()

@@ -222,14 +222,3 @@ func takeOver(t *testing.T, replica *redistest.Server) {
 	}
 	require.FailNow(t, "the replica does not take over", replica.Log())
 }
-
-// switchOver makes the sentinels switch to another primary, as operators do, and returns that. A sentinel
-// refuses while it knows no fit replica, or switches already.
-func switchOver(t *testing.T, s *redistest.Sentinel, old *redistest.Server) *redistest.Server {
-	t.Helper()
-	redistest.Await(t, "a sentinel that switches", func() bool {
-		_, err := s.Sentinels()[0].Do("SENTINEL", "FAILOVER", redistest.MasterSet)
-		return err == nil || strings.HasPrefix(err.Error(), "INPROG")
-	})
-	return s.AwaitFailover(t, old)
-}

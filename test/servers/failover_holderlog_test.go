@@ -93,15 +93,6 @@ func (h *holderLog) mustBeTrue(t *testing.T) {
 	require.Empty(t, h.mu.faults)
 }
 
-// mustShowLater requires that tokens show the later of two leases that overlapped.
-func (h *holderLog) mustShowLater(t *testing.T) (overlaps int) {
-	t.Helper()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	require.Empty(t, h.mu.faults)
-	return len(h.mu.overlaps)
-}
-
 // len returns how many grants there were.
 func (h *holderLog) len() int {
 	h.mu.Lock()
