@@ -3,9 +3,6 @@
 package virtual_test
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -109,54 +106,6 @@ func TestYieldThatFailsIsNoLoss(t *testing.T) {
 					require.True(f, s.hasFault(), fault)
 					s.requireDone(other, last)
 				})
-			}
-		}
-	}
-}
-
-// P5: a ForceUnlock of which a request fails, or that is cancelled then, may be repeated and touches no other hold. If what
-// takes the lock fails, it asks whether that was executed, and returns nil.
-func TestForceUnlockThatFailsMayBeRepeated(t *testing.T) {
-	t.Parallel()
-	calls := []*scripts.Script{scripts.HolderDescribe, scripts.LockForce, scripts.HoldsList, scripts.RWLockForce}
-	for _, kind := range []locktest.Primitive{locktest.Reentrant(), locktest.Writer(), locktest.Reader()} {
-		for _, fault := range redistest.FaultKinds() {
-			for at := 1; at <= 2; at++ { // ForceUnlock asks for the holder, and ends its hold
-				for _, cancelled := range []bool{false, true} {
-					bubbleOfUsers(t, func(f *fixture) {
-						what := fmt.Sprint(kind.Name, fault, at, cancelled)
-						s, other := f.faultySession(calls...), f.user().Session
-						force := func(ctx context.Context, of *signalbox.Session) error {
-							return kind.New(of, "a").(interface {
-								ForceUnlock(ctx context.Context) error
-							}).ForceUnlock(ctx)
-						}
-						held := locktest.Must(f, kind.New(f.user().Session, "a").Lock)
-						ctx, cancel := context.WithCancel(f.Context())
-						defer cancel()
-						if cancelled {
-							s.then(at, cancel)
-						}
-						s.arm(fault, at)
-						began := time.Now()
-						err := force(ctx, s.Session)
-						require.True(f, s.hasFault(), what)
-						if cancelled {
-							require.Less(f, time.Since(began), time.Second, what)
-						} else if at == 2 {
-							require.NoError(f, err, what)
-						}
-						if err != nil {
-							again := force(f.Context(), other) // the script of the first call may have been first after all
-							require.True(f, again == nil || errors.Is(again, signalbox.ErrNotHeld), "%s: %v", what, again)
-						}
-						redistest.Receive(f, "the holder is notified", held.Done())
-						next := locktest.Must(f, rivalOf(kind).New(other, "a").Lock)
-						require.Greater(f, next.Token(), held.Token(), what)
-						time.Sleep(2 * time.Second) // what was delayed has arrived
-						require.NoError(f, next.Unlock(), what)
-					})
-				}
 			}
 		}
 	}
