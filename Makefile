@@ -55,7 +55,7 @@ alone = $(call in,$(filter $(ALONE),$(MODULES)),$(1))
 # that take long begin. The other modules are tested by themselves, also if one of the first failed. make tidy-check sees that
 # each go.mod has what its module needs.
 at_once = $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
-first := ./test/virtual ./test/suite ./test/interop ./scripts ./bench ./test/failover ./test/walks ./cmd/signalbox
+first := ./test/virtual ./test/suite ./test/interop ./scripts ./bench ./test/servers ./test/walks ./cmd/signalbox
 # What the race detector runs: not the tests of Lua and of words, which start no goroutine of the library, and take ten times as long.
 raced = $(shell GOWORK= go list work | grep -vE '/(scripts|walks|surface|bench(/.*)?)$$')
 tests = @status=0; GOWORK= $(gotest) -p $(at_once) -shuffle=on $(1) $(first) work || status=1; $(call alone,$(gotest) -shuffle=on $(1) ./...) || status=1; exit $$status

@@ -25,5 +25,5 @@
 // # Not covered
 //
 // What only one kind promises is tested beside its code. What the embedded server cannot show is tested in
-// test/refusals and test/failover.
+// test/servers.
 package suite

@@ -4,9 +4,7 @@ package virtual_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -59,25 +57,6 @@ func TestLostOpeningIsNotTakenForALateWorker(t *testing.T) {
 		mustCount(f, mine.RoundOf(r.ID()), 0, "x")
 		_, err := r.CountDown(f.Context(), "x")
 		require.ErrorIs(f, err, signalbox.ErrRoundOver, "one that knows of its opening")
-	})
-}
-
-// P5: a start whose round is forgotten when it is sent again begins no second one.
-func TestForgottenStartIsErrUnconfirmed(t *testing.T) {
-	t.Parallel()
-	meanwhile(t, scripts.CountdownStart, func(f *fixture, calm, mine *countdown.Latch, then func(do func() error)) {
-		mustCount(f, mustStart(f, calm, 1), 0, "x")
-		then(func() (err error) {
-			for range 34 {
-				r, roundErr := calm.Round(context.Background())
-				_, countErr := r.CountDown(context.Background(), "x")
-				_, startErr := calm.Start(context.Background(), 1)
-				err = errors.Join(err, roundErr, countErr, startErr)
-			}
-			return errors.Join(err, calm.Reset(context.Background()))
-		})
-		_, err := mine.Start(f.Context(), 1)
-		require.ErrorIs(f, err, signalbox.ErrUnconfirmed)
 	})
 }
 
@@ -271,26 +250,6 @@ func TestNothingRemainsOfWaitsThatEnded(t *testing.T) {
 		mustCount(f, r, 0, "x")
 		opens(f, open)
 		idle()
-	})
-}
-
-// A round is kept while it has a waiter, and no longer than its time to be kept.
-func TestARoundIsKeptWhileItHasAWaiter(t *testing.T) {
-	t.Parallel()
-	bubbleOfUsers(t, func(f *fixture) {
-		s := f.user().Session
-		r, err := countdown.New(s, "a", countdown.Keep(time.Minute)).Start(f.Context(), 1)
-		require.NoError(f, err)
-		ctx, giveUp := context.WithTimeout(f.Context(), time.Duration(redistest.Rounds(10, 60))*time.Minute)
-		defer giveUp()
-		require.ErrorIs(f, r.Wait(ctx), context.DeadlineExceeded)
-		left, err := r.Count(f.Context())
-		require.NoError(f, err)
-		require.Equal(f, 1, left)
-		time.Sleep(time.Minute + time.Second)
-		_, err = r.Count(f.Context())
-		require.ErrorIs(f, err, signalbox.ErrRoundLost)
-		require.False(f, strings.Contains(strings.Join(f.redis.Keys(), " "), ":latch"))
 	})
 }
 

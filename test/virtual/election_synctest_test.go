@@ -19,7 +19,6 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/election"
 	"github.com/signalbox-go/signalbox/fair"
-	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
 // valueOf is the key of the value that the leader of an election has set.
@@ -106,45 +105,6 @@ func TestLeaderThatSteppedDownKeepsTheLeaseUntilItReturns(t *testing.T) {
 		close(mayStop)
 		require.ErrorIs(f, <-returned, context.Canceled)
 	})
-}
-
-// P6: after a crash of the leader the first candidate leads when the lease has ended. Observers learn within a poll of the new one, and if
-// no candidate waits, that there is no leader. The value ends by itself.
-func TestNextLeaderComesWithinALeaseOfACrash(t *testing.T) {
-	t.Parallel()
-	for _, lease := range []time.Duration{3 * time.Second, election.DefaultLease, time.Minute} {
-		bubbleOfUsers(t, func(f *fixture) {
-			option := signalbox.WithRenewedLease(lease)
-			crashed, observer, waits := f.user(), f.user(), f.user()
-			term := leads(f, election.New(crashed.Session, "a", option, election.Value("crashed")))
-			led := candidate(f, election.New(waits.Session, "a", option, election.Value("next")))
-			seen := observing(f.Context(), election.New(observer.Session, "a"))
-			time.Sleep(lease * 10 / 3)
-			require.Equal(f, "crashed", (<-seen).Value)
-			crashed.wire.goSilent()
-			began := time.Now()
-			next := <-led
-			require.LessOrEqual(f, time.Since(began), lease+1100*time.Millisecond)
-			require.Greater(f, next.Token(), term.Token())
-			began = time.Now()
-			for s := range seen {
-				require.NoError(f, s.err)
-				if s.Value == "next" {
-					require.Equal(f, next.Token(), s.Token)
-					require.LessOrEqual(f, s.at.Sub(began), 1100*time.Millisecond)
-					break
-				}
-			}
-			waits.wire.goSilent()
-			ends := time.Now().Add(f.left("a"))
-			none := <-seen
-			require.NoError(f, none.err)
-			require.Equal(f, election.Leader{}, none.Leader)
-			require.LessOrEqual(f, none.at.Sub(ends), 1100*time.Millisecond)
-			time.Sleep(4 * lease)
-			require.False(f, f.redis.Exists(valueOf("a")))
-		})
-	}
 }
 
 // P6: observers find each change by a poll if all messages are lost, within a second.
@@ -304,32 +264,6 @@ func TestNewLeadersOfOneLabelAreDifferent(t *testing.T) {
 	}
 }
 
-// A zero Election, a closed session and a lost term lead nothing.
-func TestLeadingEndsWithTheTerm(t *testing.T) {
-	t.Parallel()
-	bubbleOfUsers(t, func(f *fixture) {
-		require.False(f, (*election.Election)(nil).Leading())
-		require.False(f, new(election.Election).Leading())
-		s, link := f.open()
-		e := election.New(s, "a")
-		require.False(f, e.Leading())
-		term, err := e.Campaign(f.Context())
-		require.NoError(f, err)
-		require.True(f, e.Leading())
-		link.goSilent()
-		time.Sleep(time.Until(term.Deadline()))
-		require.False(f, e.Leading())
-		require.ErrorIs(f, term.Resign(), signalbox.ErrLost)
-		link.heal()
-		time.Sleep(time.Minute)
-		term, err = e.Campaign(f.Context())
-		require.NoError(f, err)
-		require.True(f, e.Leading())
-		require.NoError(f, term.Resign())
-		require.False(f, e.Leading())
-	})
-}
-
 // A leader whose right is taken away for a moment learns of the next leaders.
 func TestOnNewLeaderIsCalledAfterADenial(t *testing.T) {
 	t.Parallel()
@@ -419,33 +353,6 @@ func TestObserversSeeALeaderWithItsValue(t *testing.T) {
 			require.Len(f, slices.Compact(seen), candidates)
 		})
 	}
-}
-
-// P7: hours of leading cost the renewals of the lease and a write of the value in each lease; hours of observing cost a
-// poll a second. No goroutine waits for a term.
-func TestHoursOfLeadingCostRenewalsAndOneWriteALease(t *testing.T) {
-	t.Parallel()
-	bubbleOfUsers(t, func(f *fixture) {
-		const lease = election.DefaultLease
-		term := leads(f, election.New(f.user().Session, "a", election.Value("x")))
-		time.Sleep(time.Minute)
-		f.scripts.Store(0)
-		hours := time.Duration(redistest.Rounds(1, 10)) * time.Hour
-		time.Sleep(hours)
-		require.NoError(f, term.Err())
-		leases := float64(hours / lease)
-		require.InEpsilon(f, leases*4, float64(f.scripts.Load()), 0.05, "three renewals, and a write")
-		require.LessOrEqual(f, resting(), 2, "of the timers and the subscription")
-		observers := observing(f.Context(), election.New(f.user().Session, "a"))
-		observing(f.Context(), election.New(f.user().Session, "a"))
-		require.Equal(f, "x", (<-observers).Value)
-		time.Sleep(time.Minute)
-		f.scripts.Store(0)
-		time.Sleep(10 * time.Minute)
-		require.InEpsilon(f, 600/15*4+2*2*600/0.9, float64(f.scripts.Load()), 0.05, "two scripts a poll, of two sessions")
-		require.Empty(f, observers)
-		require.NoError(f, term.Resign())
-	})
 }
 
 // P5: a value that was lost with its key is back within a lease, and keeps its number. Until then observers see the leader without it, a

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,7 +17,6 @@ import (
 	"github.com/signalbox-go/signalbox/inspect"
 	"github.com/signalbox-go/signalbox/multilock"
 	"github.com/signalbox-go/signalbox/reentrant"
-	"github.com/signalbox-go/signalbox/rwlock"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -162,41 +160,6 @@ func TestTermsOfKeptLocks(t *testing.T) {
 	})
 }
 
-// P1, P6: every other request of the session first releases the idle lock, and finds it free at once.
-func TestOtherRequestsOfTheSessionLeaveTheIdleHold(t *testing.T) {
-	t.Parallel()
-	for name, request := range map[string]func(ctx context.Context, s *signalbox.Session) (signalbox.Lease, error){
-		"Fair": func(ctx context.Context, s *signalbox.Session) (signalbox.Lease, error) {
-			return fair.New(s, "a").Lock(ctx)
-		},
-		"FairTry": func(ctx context.Context, s *signalbox.Session) (signalbox.Lease, error) {
-			return fair.New(s, "a").TryLock(ctx)
-		},
-		"Lease": func(ctx context.Context, s *signalbox.Session) (signalbox.Lease, error) {
-			return reentrant.New(s, "a", signalbox.WithRenewedLease(time.Second)).Lock(ctx)
-		},
-		"MaxHold": func(ctx context.Context, s *signalbox.Session) (signalbox.Lease, error) {
-			return reentrant.New(s, "a", signalbox.WithMaxHold(time.Minute)).TryLock(ctx)
-		},
-		"Multilock": func(ctx context.Context, s *signalbox.Session) (signalbox.Lease, error) {
-			return multilock.New(reentrant.New(s, "a"), reentrant.New(s, "b")).TryLock(ctx)
-		},
-	} {
-		bubbleOfUsers(t, func(f *fixture) {
-			s, link := f.open()
-			f.kept(s, "a")
-			link.latency.Store(int64(time.Millisecond))
-			began := time.Now()
-			lease, err := request(f.Context(), s)
-			require.NoError(f, err, name)
-			require.LessOrEqual(f, time.Since(began), 10*time.Millisecond, "a leave, and an enter; scripts may be new to the server")
-			require.NoError(f, lease.Unlock())
-			synctest.Wait()
-			require.Zero(f, f.left("a"), name)
-		})
-	}
-}
-
 // P4, P6: Close releases idle locks together, without a wait. A lease that is unlocked while Close waits for it is not kept.
 func TestCloseReleasesIdleHoldsInOneCall(t *testing.T) {
 	t.Parallel()
@@ -272,59 +235,4 @@ func TestLostIdleHoldIsReportedToNoCaller(t *testing.T) {
 		require.Equal(f, 1, strings.Count(lines.String(), "the server lost a lock that was kept"))
 		require.NoError(f, atOnce(f.T, mu).Unlock())
 	})
-}
-
-// P6: a session that asks for a kept lock in vain, again and again, has it soon and ever more often, although the lock is used and would be kept
-// between any two of its calls: whatever it calls, and in whatever intervals.
-func TestCallsInVainKeepTheLockFromBeingKept(t *testing.T) {
-	t.Parallel()
-	for name, call := range map[string]func(ctx context.Context, s *signalbox.Session) (signalbox.Lease, error){
-		"TryLock": func(ctx context.Context, s *signalbox.Session) (signalbox.Lease, error) {
-			return reentrant.New(s, "a").TryLock(ctx)
-		},
-		"Multilock": func(ctx context.Context, s *signalbox.Session) (signalbox.Lease, error) {
-			return multilock.New(reentrant.New(s, "a"), reentrant.New(s, "b")).TryLock(ctx)
-		},
-		"RWLock": func(ctx context.Context, s *signalbox.Session) (signalbox.Lease, error) {
-			return rwlock.New(s, "a").Lock(ctx)
-		},
-		"TryRLock": func(ctx context.Context, s *signalbox.Session) (signalbox.Lease, error) {
-			return rwlock.New(s, "a").TryRLock(ctx)
-		},
-	} {
-		for _, interval := range []time.Duration{550 * time.Millisecond, 5 * time.Second, 4 * time.Minute} {
-			t.Run(name+"/"+interval.String(), func(t *testing.T) {
-				t.Parallel()
-				bubbleOfUsers(t, func(f *fixture) {
-					users := f.queueUsers(2, time.Millisecond)
-					mu := f.kept(users[0].Session, "a")
-					ctx, cancel := context.WithCancel(f.Context())
-					var using sync.WaitGroup
-					using.Go(func() {
-						for ctx.Err() == nil {
-							if lease, err := mu.Lock(ctx); err == nil {
-								time.Sleep(time.Millisecond)
-								_ = lease.Unlock()
-							}
-							time.Sleep(interval * 7 / 8) // it is used between any two calls
-						}
-					})
-					const calls = 20
-					got := 0
-					for range calls {
-						if lease, err := call(f.Context(), users[1].Session); err == nil {
-							got++
-							require.NoError(f, lease.Unlock())
-						}
-						time.Sleep(interval)
-					}
-					cancel()
-					using.Wait()
-					require.GreaterOrEqual(f, got, calls*6/10)
-					time.Sleep(time.Hour)
-					f.kept(users[0].Session, "a") // after quiet it is kept again
-				})
-			})
-		}
-	}
 }

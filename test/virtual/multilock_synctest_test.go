@@ -5,8 +5,6 @@ package virtual_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
@@ -71,14 +69,6 @@ func (r *redlockServers) mustRelease(l *multilock.Lock) {
 	require.NoError(r, err)
 	require.NoError(r, lease.Unlock())
 	time.Sleep(time.Second)
-}
-
-// requireFree fails the test if a member is held.
-func requireFree(t *testing.T, l *multilock.Lock) {
-	t.Helper()
-	lease, err := l.TryLock(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, lease.Unlock())
 }
 
 // P10: if a context ends while a round is released, the error says that, and what the server said of the
@@ -169,28 +159,6 @@ func TestMultilock_ContextEndsBeforeTheReply_ErrorSaysHeld(t *testing.T) {
 		require.ErrorIs(r, err, context.DeadlineExceeded)
 		require.ErrorIs(r, err, signalbox.ErrHeld)
 		require.NoError(r, lease.Unlock())
-	})
-}
-
-// P6: free members are acquired however far their servers are: a round trip is no wait. Those of either server take longer
-// than any round waits for a member that is held.
-func TestMultilock_FarServers_FreeMembersAreAcquired(t *testing.T) {
-	t.Parallel()
-	bubbleOf(t, 2, func(r *redlockServers) {
-		sessions, wires := r.process()
-		var members []multilock.Member
-		for i, s := range sessions {
-			for n := range 7 {
-				members = append(members, fair.New(s, fmt.Sprint(i, n)))
-			}
-		}
-		r.mustRelease(multilock.New(members...))
-		for _, w := range wires {
-			w.latency.Store(int64(100 * time.Millisecond))
-		}
-		var lease signalbox.Lease
-		require.LessOrEqual(t, took(func() { lease = locktest.Must(r, multilock.New(members...).Lock) }), 14*200*time.Millisecond)
-		require.NoError(t, lease.Unlock())
 	})
 }
 
@@ -303,96 +271,4 @@ func TestMultilock_MemberEndsAsTheLastComes_AllAreAcquiredAnew(t *testing.T) {
 		require.Greater(t, multilock.Tokens(lease)[1], last.took.Token(), "the lease of a round that had lost a member")
 		require.NoError(t, lease.Unlock())
 	})
-}
-
-// membersOf returns locks of unlike kinds, each with one holder: the permit is of a semaphore that has one.
-func membersOf(s *signalbox.Session) []multilock.Member {
-	return []multilock.Member{
-		reentrant.New(s, "r0"), reentrant.New(s, "r1"), fair.New(s, "f0"), fair.New(s, "f1"), rwlock.New(s, "w"),
-		semaphore.New(s, "p", 1).Permits(1),
-	}
-}
-
-// memberUses is what holders know of each member.
-type memberUses struct {
-	sync.Mutex
-	inside [6]bool
-	last   [6]uint64 // the token of the last holder
-}
-
-// P1, P3, P4, P6: random sets of locks of unlike kinds, which overlap and are asked for in any order by workers of four sessions, some
-// of which do not wait or give up. None waits for good, no two have one lock, tokens rise, and nothing is left.
-func TestMultilock_RandomSets_ExcludeEachOther(t *testing.T) {
-	t.Parallel()
-	bubbleOfUsers(t, func(f *fixture) {
-		var m memberUses
-		var workers sync.WaitGroup
-		var sessions []*signalbox.Session
-		for n := range uint64(4) {
-			s, link := f.open()
-			link.latency.Store(int64(hop))
-			sessions = append(sessions, s)
-			for worker := range uint64(3) {
-				workers.Go(func() {
-					dice := rand.New(rand.NewPCG(n, worker))
-					for range 12 {
-						if err := m.takeSet(f.Context(), dice, membersOf(s)); err != nil {
-							f.Error(err)
-						}
-					}
-				})
-			}
-		}
-		require.Less(t, took(workers.Wait), 2*time.Minute)
-		time.Sleep(10 * time.Second)
-		requireFree(f.T, multilock.New(membersOf(sessions[0])...))
-		requireIdle(f.T, sessions...)
-	})
-}
-
-// takeSet acquires some of all, in any order and in one of three ways.
-func (m *memberUses) takeSet(ctx context.Context, dice *rand.Rand, all []multilock.Member) error {
-	places := dice.Perm(len(all))[:1+dice.IntN(4)]
-	members := make([]multilock.Member, len(places))
-	for n, i := range places {
-		members[n] = all[i]
-	}
-	set := multilock.New(members...)
-	take := set.Lock
-	switch dice.IntN(6) {
-	case 0:
-		take = set.TryLock
-	case 1:
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Duration(dice.Int64N(int64(10*hop))))
-		defer cancel()
-	}
-	lease, err := take(ctx)
-	if errors.Is(err, signalbox.ErrHeld) || errors.Is(err, context.DeadlineExceeded) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	err = m.enter(places, multilock.Tokens(lease))
-	time.Sleep(time.Duration(dice.Int64N(int64(hop))))
-	m.Lock()
-	for _, i := range places {
-		m.inside[i] = false
-	}
-	m.Unlock()
-	return errors.Join(err, lease.Err(), locktest.IgnoreUnconfirmed(lease.Unlock()))
-}
-
-// enter returns what is wrong with a holder of these members.
-func (m *memberUses) enter(places []int, tokens []uint64) (err error) {
-	m.Lock()
-	defer m.Unlock()
-	for n, i := range places {
-		if m.inside[i] || tokens[n] <= m.last[i] {
-			err = errors.Join(err, fmt.Errorf("member %d: it is held: %t, token %d after %d", i, m.inside[i], tokens[n], m.last[i]))
-		}
-		m.inside[i], m.last[i] = true, tokens[n]
-	}
-	return err
 }

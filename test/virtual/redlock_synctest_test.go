@@ -97,17 +97,6 @@ func stopRenewing(servers []int, processes ...[]*wire) {
 	}
 }
 
-// oneIsSlow lets one server be slow for a process. The others are a hop away, so that the slow one is asked before they have
-// decided: if their replies took no time, the lock could be released at the instant in which it is asked.
-func oneIsSlow(wires []*wire, slow int, latency time.Duration) {
-	for i, w := range wires {
-		w.latency.Store(int64(hop))
-		if i == slow {
-			w.latency.Store(int64(latency))
-		}
-	}
-}
-
 // serverCounts is how often a server was asked for the lock and for its release. Reading it takes an idle server.
 type serverCounts struct{ acquires, releases int }
 
@@ -205,70 +194,6 @@ func TestRedlock_QuorumAway_IsWaitedFor(t *testing.T) {
 	})
 }
 
-// P4, P8: a vote of a slow server that arrives after the majority belongs to the hold. If there is no hold,
-// it is released once.
-func TestRedlock_SlowServersVote_IsReleasedOnce(t *testing.T) {
-	t.Parallel()
-	readyBubble(t, 3, func(r *redlockServers) {
-		count := r.counted(2)
-		sessions, wires := r.process()
-		mu := redlock.New(sessions, "a")
-		r.warm(mu)
-		oneIsSlow(wires, 2, 150*time.Millisecond)
-		synctest.Wait() // all servers are idle, so none of them counts meanwhile
-		before := *count
-		for held := time.Duration(0); held < 400*time.Millisecond; held += 25 * time.Millisecond {
-			lease := r.mustLock(mu)
-			time.Sleep(held)
-			if held > 150*time.Millisecond {
-				require.Equal(t, 3, r.holds(), "it is the hold's")
-			}
-			require.NoError(t, lease.Unlock())
-			time.Sleep(5 * time.Second)
-			r.requireNothing(sessions...)
-		}
-		synctest.Wait()
-		require.Equal(t, 16, count.acquires-before.acquires)
-		require.Equal(t, 16, count.releases-before.releases)
-	})
-}
-
-// P4: a server is not asked for a lock that was released before the request to it was sent, here since the first contact with
-// that server took longer.
-func TestRedlock_ReleasedBeforeServerIsAsked_IsNotAsked(t *testing.T) {
-	t.Parallel()
-	readyBubble(t, 3, func(r *redlockServers) {
-		count := r.counted(2)
-		sessions, wires := r.process()
-		oneIsSlow(wires, 2, 150*time.Millisecond)
-		require.NoError(t, r.mustLock(redlock.New(sessions, "a")).Unlock())
-		time.Sleep(5 * time.Second)
-		synctest.Wait()
-		require.Zero(t, *count)
-		r.requireNothing(sessions...)
-	})
-}
-
-// P4: what a minority granted is released, also what a server grants after the call has returned.
-func TestRedlock_MinoritysGrants_AreReleased(t *testing.T) {
-	t.Parallel()
-	readyBubble(t, 5, func(r *redlockServers) {
-		sessions, wires := r.process()
-		r.warm(redlock.New(sessions, "a"))
-		for i := range 3 {
-			r.foreign(i, "1", time.Minute)
-		}
-		oneIsSlow(wires, 4, 300*time.Millisecond)
-		_, err := redlock.New(sessions, "a").TryLock(r.Context())
-		require.ErrorIs(t, err, signalbox.ErrHeld)
-		time.Sleep(400 * time.Millisecond)
-		require.Equal(t, 4, r.holds(), "the slow server has granted it")
-		time.Sleep(5 * time.Second)
-		require.Equal(t, 3, r.holds(), "those of the other process")
-		requireIdle(t, sessions...)
-	})
-}
-
 // P1, H18: a server has one vote, however many sessions go to it.
 func TestRedlock_ServerListedTwice_VotesOnce(t *testing.T) {
 	t.Parallel()
@@ -349,22 +274,6 @@ func TestRedlock_EmptiedServer_GrantsNothingForOneLease(t *testing.T) {
 	}
 }
 
-// P6: holds of two processes that crashed, of which neither had a quorum, are waited for as long as a quorum of their keys exists.
-func TestRedlock_CrashedHolders_AreOutlived(t *testing.T) {
-	t.Parallel()
-	readyBubble(t, 5, func(r *redlockServers) {
-		mu, _ := r.lock()
-		for i, digit := range "1122" {
-			r.foreign(i, string(digit), 6*time.Second)
-		}
-		_, err := mu.TryLock(r.Context())
-		require.ErrorIs(t, err, signalbox.ErrHeld)
-		waited := took(func() { require.NoError(t, r.mustLock(mu).Unlock()) })
-		require.GreaterOrEqual(t, waited, 5900*time.Millisecond)
-		require.Less(t, waited, 8*time.Second)
-	})
-}
-
 // P1, P2: a lease is held for as long as its holder likes, though a minority of the servers dies, and no other process
 // gets the lock meanwhile.
 func TestRedlock_MinorityDies_LeaseIsRenewed(t *testing.T) {
@@ -384,27 +293,6 @@ func TestRedlock_MinorityDies_LeaseIsRenewed(t *testing.T) {
 		}
 		require.NoError(t, lease.Unlock())
 		require.NoError(t, r.mustLock(other).Unlock(), "three servers are a quorum")
-	})
-}
-
-// P2, P8: a renewal creates no hold: a key that a minority lost does not come back, and what a quorum lost is reported by
-// the next renewal, which gives the rest back.
-func TestRedlock_LostKeys_RenewalCreatesNoHold(t *testing.T) {
-	t.Parallel()
-	readyBubble(t, 3, func(r *redlockServers) {
-		mu, _ := r.lock(signalbox.WithRenewedLease(6 * time.Second))
-		r.warm(mu)
-		lease := r.mustLock(mu)
-		time.Sleep(time.Second)
-		r.remove(0)
-		time.Sleep(30 * time.Second)
-		require.NoError(t, lease.Err())
-		require.Equal(t, 2, r.holds())
-		r.remove(1)
-		require.Less(t, took(func() { <-lease.Done() }), 3*time.Second)
-		require.ErrorIs(t, lease.Err(), signalbox.ErrLost)
-		time.Sleep(time.Second)
-		require.Zero(t, r.holds(), "the rest exists for six seconds")
 	})
 }
 

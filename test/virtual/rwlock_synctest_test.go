@@ -12,9 +12,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
-	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/rwlock"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // queued calls Lock on another goroutine, and returns when that waits.
@@ -55,59 +53,4 @@ func TestRWReadersOfASessionAskTheServerEvery20ms(t *testing.T) {
 		require.NoError(f, leases[0].Unlock())
 		require.NoError(f, atOnce(f.T, lock).Unlock())
 	})
-}
-
-// P2, P7: a hold that readers of a session share is renewed for hours, each third of its life however many share it, and continues while
-// readers enter and leave.
-func TestASharedHoldIsRenewedForHours(t *testing.T) {
-	t.Parallel()
-	const life, readers = 30 * time.Second, 50
-	hours := redistest.Rounds(2, 10)
-	bubbleOfUsers(t, func(f *fixture) {
-		users := f.queueUsers(2, time.Millisecond)
-		lock := locktest.Reader().New(users[0].Session, "a", signalbox.WithRenewedLease(life))
-		leases := make([]signalbox.Lease, readers)
-		for i := range leases {
-			leases[i] = atOnce(f.T, lock)
-		}
-		token := leases[0].Token()
-		renewals := f.counts(scripts.HoldsRenew)
-		for hour := range hours {
-			time.Sleep(time.Hour)
-			require.NoError(f, leases[hour].Unlock()) // which did not end meanwhile
-			leases[hour] = atOnce(f.T, lock)
-			require.Equal(f, token, leases[hour].Token(), "the same hold")
-			_, err := rwlock.New(users[1].Session, "a").TryLock(f.Context())
-			require.ErrorIs(f, err, signalbox.ErrHeld)
-		}
-		due := int64(time.Duration(hours) * time.Hour / (life / 3))
-		require.GreaterOrEqual(f, renewals.Load(), due)
-		require.LessOrEqual(f, renewals.Load(), due*51/50+1)
-		for _, lease := range leases {
-			require.NoError(f, lease.Unlock())
-		}
-		require.Greater(f, atOnce(f.T, rwlock.New(users[1].Session, "a")).Token(), token)
-	})
-}
-
-// No reader enters a hold that is lost: the server says so, or a renewal has said so before.
-func TestRWNoReaderEntersAHoldThatIsLost(t *testing.T) {
-	t.Parallel()
-	const life = 6 * time.Second
-	for _, after := range []time.Duration{25 * time.Millisecond, life} {
-		bubbleOfUsers(t, func(f *fixture) {
-			s := f.user().Session
-			lock := locktest.Reader().New(s, "a", signalbox.WithRenewedLease(life))
-			lost := []signalbox.Lease{atOnce(f.T, lock), atOnce(f.T, lock)}
-			f.redis.FlushAll()
-			time.Sleep(after)
-			next := atOnce(f.T, lock)
-			require.Greater(f, next.Token(), lost[0].Token())
-			for _, lease := range lost {
-				<-lease.Done()
-				require.ErrorIs(f, lease.Unlock(), signalbox.ErrLost)
-			}
-			require.NoError(f, next.Unlock())
-		})
-	}
 }

@@ -3,7 +3,6 @@
 package virtual_test
 
 import (
-	"context"
 	"strconv"
 	"testing"
 	"time"
@@ -121,20 +120,5 @@ func TestPermitsThatEndedAreFreeWithoutACall(t *testing.T) {
 		require.Equal(f, capacity, free())
 		_, err = sem.TryAcquire(f.Context(), capacity+1)
 		require.ErrorIs(f, err, signalbox.ErrCapacity)
-	})
-}
-
-// P6: Close ends a wait for more permits than there are.
-func TestCloseEndsAWeightedWaitForMoreThanThereAre(t *testing.T) {
-	t.Parallel()
-	bubbleOfUsers(t, func(f *fixture) {
-		s := f.user()
-		parts := semaphore.New(s.Session, "a", 2).Weighted(f.Context())
-		doomed := f.later(func() error { return parts.Acquire(context.Background(), 3) })
-		require.NoError(f, parts.Acquire(f.Context(), 2))
-		parts.Release(2)
-		require.Empty(f, doomed)
-		require.NoError(f, s.Close(f.Context()))
-		require.ErrorIs(f, redistest.Receive(f, "the end of the wait", doomed), signalbox.ErrClosed)
 	})
 }

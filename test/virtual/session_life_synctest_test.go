@@ -19,7 +19,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/once"
-	"github.com/signalbox-go/signalbox/redlock"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
@@ -78,20 +77,6 @@ func TestSessionThatNeedsNoMessageDoesNotListen(t *testing.T) {
 	})
 }
 
-// P2: Close waits for a holder no longer than its lease lasts, and for one that is lost not at all.
-func TestCloseWaitsForNoLeaseThatIsLost(t *testing.T) {
-	t.Parallel()
-	bubbleOfUsers(t, func(f *fixture) {
-		s := f.user().Session
-		lease := atOnce(f.T, reentrant.New(s, "a", signalbox.WithFixedLease(2*time.Second)))
-		ends := lease.Deadline()
-		require.NoError(f, s.Close(context.Background()))
-		require.WithinRange(f, time.Now(), ends, ends.Add(10*time.Millisecond))
-		require.ErrorIs(f, lease.Err(), signalbox.ErrLost)
-		require.NotErrorIs(f, lease.Err(), signalbox.ErrClosed)
-	})
-}
-
 // P10: if the client gives a silent server up by its own time limit, the error is ErrNoReply and no
 // context's, whether or not the client is tuned.
 func TestTimeLimitOfTheClientIsErrNoReply(t *testing.T) {
@@ -124,26 +109,6 @@ func TestTimeLimitOfTheClientIsErrNoReply(t *testing.T) {
 			})
 		})
 	}
-}
-
-// P3: an idle name is kept for as long as WithTokenFloor says on a quorum of servers.
-func TestIdleNameIsKeptForTheTokenFloorByAQuorum(t *testing.T) {
-	t.Parallel()
-	bubbleOf(t, 3, func(r *redlockServers) {
-		r.makeReady()
-		sessions, _ := r.process()
-		lease := r.mustLock(redlock.New(sessions, "a", signalbox.WithTokenFloor(time.Hour)))
-		require.NoError(r, lease.Unlock())
-		time.Sleep(time.Second)
-		kept := 0
-		for _, f := range r.servers {
-			if left := f.redis.TTL(locktest.Key("a")); left > time.Hour-2*time.Second {
-				require.LessOrEqual(r, left, time.Hour)
-				kept++
-			}
-		}
-		require.GreaterOrEqual(r, kept, 2)
-	})
 }
 
 // A waiter that polls a server that stays silent reports the end of its own context, and no other.

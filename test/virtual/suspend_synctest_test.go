@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/reentrant"
@@ -81,36 +80,4 @@ func TestASuspendedHostEndsItsTurn(t *testing.T) { //nolint:paralleltest // sets
 			require.NoError(f, later.Unlock())
 		})
 	}
-}
-
-// A connection that works survives: a wall clock that was set forward seems to be a suspended host.
-func TestACallUnderWaySurvivesAWallClockSetForward(t *testing.T) { //nolint:paralleltest // sets the clock of the process
-	bubbleOfUsers(t, func(f *fixture) {
-		defer timers.Skew(0)
-		s, link := f.open()
-		held, err := reentrant.New(s, "held").Lock(f.Context())
-		require.NoError(f, err)
-		defer func() { _ = held.Unlock() }()
-		link.latency.Store(int64(50 * time.Millisecond))
-		timers.Skew(time.Hour)
-		for range 20 {
-			lease, err := reentrant.New(s, "a").TryLock(f.Context())
-			require.NoError(f, err)
-			require.NoError(f, lease.Unlock())
-		}
-	})
-}
-
-// P7: what compares the clocks costs the server nothing, and no goroutine when nothing is held.
-func TestComparingTheClocksCostsTheServerNothing(t *testing.T) { //nolint:paralleltest // counts goroutines
-	bubbleOfUsers(t, func(f *fixture) {
-		lease := atOnce(f.T, reentrant.New(f.user().Session, "a", signalbox.WithFixedLease(time.Hour)))
-		time.Sleep(10 * time.Second) // it listens on its own channel by then
-		before := f.commands.Load()
-		time.Sleep(50 * time.Minute)
-		require.Equal(f, before, f.commands.Load())
-		require.NoError(f, lease.Unlock())
-		time.Sleep(10 * time.Second)
-		require.Zero(f, locktest.Goroutines())
-	})
 }

@@ -195,19 +195,6 @@ func TestForgedMessageCostsOneQuestion(t *testing.T) {
 	})
 }
 
-// P2: a lost message costs until the next renewal.
-func TestLostMessageCostsUntilTheNextRenewal(t *testing.T) {
-	t.Parallel()
-	eachWanted(t, func(f *fixture, kind locktest.Primitive, a, b, _ queueUser) {
-		lease := f.missesTheMessage(kind, a, b)
-		time.Sleep(3 * time.Second)
-		require.False(f, isWanted(lease))
-		time.Sleep(10 * time.Second)
-		require.True(f, isWanted(lease))
-		require.NoError(f, lease.Unlock())
-	})
-}
-
 // P2: a session whose subscription broke asks when it is subscribed again, and not only at the next renewal.
 func TestHolderAsksWhenItIsSubscribedAgain(t *testing.T) {
 	t.Parallel()

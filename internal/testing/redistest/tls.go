@@ -7,10 +7,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
-	"testing"
 )
 
 // The files of a server that speaks TLS, in its folder.
@@ -72,29 +69,6 @@ func (a *authority) setup() (*tlsSetup, error) {
 		key:         armor("PRIVATE KEY", key),
 		client:      &tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12},
 	}, nil
-}
-
-// Authority returns the certificate, in PEM, of the authority that clients of the server must trust. The server must speak TLS.
-func (s *Server) Authority() string { return s.set.tls.authority }
-
-// ReplaceAuthority lets a running server that asks for certificates have one of a new authority, and accept those of that authority
-// alone. Connections that exist stay. Client, Do and TLSConfig are up to date when it returns; it must not run beside them.
-func (s *Server) ReplaceAuthority(tb testing.TB) {
-	tb.Helper()
-	next, err := newMutualTLS()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	s.mu.Lock()
-	folder := s.mu.proc.dir
-	s.mu.Unlock()
-	for _, f := range next.files() { // under other names: the server reads a file again if its name has changed
-		if err := os.WriteFile(filepath.Join(folder, "next-"+f.name), []byte(f.text), 0o600); err != nil {
-			tb.Fatal(err)
-		}
-	}
-	s.MustDo(tb, "CONFIG", "SET", "tls-ca-cert-file", "next-"+authorityFile, "tls-cert-file", "next-"+certificateFile, "tls-key-file", "next-"+keyFile)
-	s.set.tls = next
 }
 
 // mutual reports whether clients must show a certificate.

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package servers_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/shards"
+)
+
+const (
+	// limit is how long a test waits for processes, beside others on a busy machine. Only a broken promise takes that long.
+	limit = 3 * time.Minute
+	// lease is that of members which are killed or stopped.
+	lease = 5 * time.Second
+	// total is how many shards there are.
+	total = 6
+)
+
+const urlEnv = "URL"
+
+// runMember is a member of the group "a". It prints "+ shard token" when a function begins, and "- shard cause" before it returns.
+// For each line that it reads, which names a shard, its function prints whether it may work; the line "panic" makes one panic.
+func runMember(stdin io.Reader, stdout io.Writer) {
+	s, err := signalbox.Dial(context.Background(), os.Getenv(urlEnv))
+	must(err)
+	ctx, cancel := context.WithCancel(context.Background())
+	requested := make(chan string)
+	go func() {
+		for lines := bufio.NewScanner(stdin); lines.Scan(); {
+			requested <- lines.Text()
+		}
+		cancel()
+	}()
+	var mu sync.Mutex
+	say := func(words ...any) {
+		mu.Lock()
+		defer mu.Unlock()
+		fmt.Fprintln(stdout, words...)
+	}
+	_ = newGroup(s).Run(ctx, func(ctx context.Context, s shards.Shard) error {
+		say("+", s.Name(), s.Token())
+		for {
+			select {
+			case line := <-requested:
+				if line == "panic" {
+					say("panics", s.Name())
+					panic(line)
+				}
+				say("?", s.Name(), s.Err() == nil)
+			case <-ctx.Done():
+				say("-", s.Name(), errors.Is(context.Cause(ctx), signalbox.ErrLost))
+				return nil
+			}
+		}
+	})
+	must(s.Close(context.Background()))
+}
+
+func newGroup(s *signalbox.Session) *shards.Group {
+	return shards.New(s, "a", shards.Count(total), shards.RebalanceDelay(0), signalbox.WithRenewedLease(lease))
+}
+
+func must(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// member is a process, and what it has said.
+type member struct {
+	testing.TB
+
+	*redistest.Process
+
+	owned map[string]string // the tokens of the shards whose functions run
+}
+
+func startMember(t *testing.T, server *redistest.Server) *member {
+	t.Helper()
+	return &member{t, redistest.Child(t, "member", urlEnv+"="+server.URL()), make(map[string]string)}
+}
+
+// next reads what the process says next, and returns the words.
+func (m *member) next() []string {
+	m.Helper()
+	text, err := m.ReadLine(limit)
+	require.NoError(m, err, m.Stderr())
+	words := strings.Fields(text)
+	switch words[0] {
+	case "+":
+		m.owned[words[1]] = words[2]
+	case "-":
+		delete(m.owned, words[1])
+	}
+	return words
+}
+
+// nextLine reads until the process says something of that kind, and returns the shard.
+func (m *member) nextLine(kind string) string {
+	m.Helper()
+	for {
+		if words := m.next(); words[0] == kind {
+			return words[1]
+		}
+	}
+}
+
+// until reads until the process owns n shards.
+func (m *member) until(n int) {
+	m.Helper()
+	for len(m.owned) != n {
+		m.next()
+	}
+}
