@@ -90,11 +90,11 @@ var table = map[string]option{
 	"shards.Limit":                 {[]signalbox.LockOption{shards.Limit(2)}, []string{"shards"}},
 	"shards.Value":                 {[]signalbox.LockOption{shards.Value("x")}, []string{"shards"}},
 	"shards.RebalanceDelay":        {[]signalbox.LockOption{shards.RebalanceDelay(time.Second)}, []string{"shards"}},
-	"shards.Moves":              {[]signalbox.LockOption{shards.Moves(2)}, []string{"shards"}},
+	"shards.Moves":                 {[]signalbox.LockOption{shards.Moves(2)}, []string{"shards"}},
 	"shards.DrainLimit":            {[]signalbox.LockOption{shards.DrainLimit(time.Minute)}, []string{"shards"}},
 	"shards.Retry":                 {[]signalbox.LockOption{shards.Retry(time.Second, time.Minute)}, []string{"shards"}},
 	"redlock.Fenced":               {[]signalbox.LockOption{redlock.Fenced()}, []string{"redlock"}},
-	"redlock.GreatestLease":             {[]signalbox.LockOption{redlock.GreatestLease(time.Hour)}, []string{"redlock"}},
+	"redlock.GreatestLease":        {[]signalbox.LockOption{redlock.GreatestLease(time.Hour)}, []string{"redlock"}},
 }
 
 // layoutNames is what errors call the layouts of others.

@@ -192,7 +192,7 @@ func boundRows() map[string]boundRow {
 			}
 		}, single...),
 		"signalbox.WithCloseGrace d": numberOf(1, day, closesWithin),
-		"redlock.GreatestLease d":         between(30*time.Second, day, redlock.GreatestLease, "redlock"),
+		"redlock.GreatestLease d":    between(30*time.Second, day, redlock.GreatestLease, "redlock"),
 		"redisson.FairLockWaitTimeout d": between(4*time.Second, day, func(d time.Duration) signalbox.LockOption {
 			return signalbox.WithLayout(redisson.Layout(redisson.FairLockWaitTimeout(d)))
 		}, "java"),
@@ -470,7 +470,7 @@ func shardRows() map[string]boundRow {
 	return map[string]boundRow{
 		"shards.Weight w":         between(1, shards.MaxWeight, shards.Weight, "shards"),
 		"shards.Limit n":          between(1, shards.MaxShards, shards.Limit, "shards"),
-		"shards.Moves n":       between(1, shards.MaxShards, shards.Moves, "shards"),
+		"shards.Moves n":          between(1, shards.MaxShards, shards.Moves, "shards"),
 		"shards.RebalanceDelay d": between(0, time.Minute, shards.RebalanceDelay, "shards"),
 		"shards.DrainLimit d":     between(time.Second, day, shards.DrainLimit, "shards"),
 		"shards.Retry least":      between(time.Millisecond, day, func(d time.Duration) signalbox.LockOption { return shards.Retry(d, day) }, "shards"),

@@ -13,14 +13,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/redlock"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // readyBubble runs a test in virtual time, with so many servers that grant at once.
@@ -95,27 +93,6 @@ func stopRenewing(servers []int, processes ...[]*wire) {
 			wires[i].goSilent()
 		}
 	}
-}
-
-// serverCounts is how often a server was asked for the lock and for its release. Reading it takes an idle server.
-type serverCounts struct{ acquires, releases int }
-
-// counted returns the count of the calls that a server has from now on.
-func (r *redlockServers) counted(i int) *serverCounts {
-	count := &serverCounts{}
-	r.servers[i].redis.Server().SetPreHook(func(_ *server.Peer, command string, args ...string) bool {
-		if command == "EVALSHA" {
-			r.servers[i].redis.SetTime(time.Now())
-			switch args[0] {
-			case scripts.RedlockAcquire.SHA1:
-				count.acquires++
-			case scripts.RedlockRelease.SHA1:
-				count.releases++
-			}
-		}
-		return false
-	})
-	return count
 }
 
 // processWithout is process for one whose clients are made while a server is away.

@@ -20,8 +20,8 @@ const longestBubble = 48 * time.Hour
 func Bubble(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(time.Until(time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC)))
-		limit := time.AfterFunc(longestBubble, func() {
+		time.Sleep(time.Until(time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC))) //nolint:forbidigo // virtual time
+		limit := time.AfterFunc(longestBubble, func() {                              //nolint:forbidigo // virtual time
 			panic(fmt.Sprintf("%s has run for %v of virtual time: what it waits for does not happen", t.Name(), longestBubble))
 		})
 		defer limit.Stop()
