@@ -11,7 +11,7 @@ type CountdownStart struct {
 }
 
 // AppendTo appends the arguments in the order of the header.
-func (c *CountdownStart) AppendTo(args []string) []string {
+func (c CountdownStart) AppendTo(args []string) []string {
 	return append(args, c.Begun, c.Total, c.KeepMS, c.NotAfter, c.First)
 }
 
@@ -42,7 +42,7 @@ type CountdownCount struct {
 }
 
 // AppendTo appends the arguments in the order of the header.
-func (c *CountdownCount) AppendTo(args []string) []string {
+func (c CountdownCount) AppendTo(args []string) []string {
 	return append(args, c.Round, c.ID, c.Verb, c.Channel)
 }
 
@@ -53,7 +53,7 @@ type CountdownReset struct {
 }
 
 // AppendTo appends the arguments in the order of the header.
-func (c *CountdownReset) AppendTo(args []string) []string {
+func (c CountdownReset) AppendTo(args []string) []string {
 	return append(args, c.Begun, c.Verb, c.Channel)
 }
 
@@ -64,7 +64,7 @@ type CountdownPoll struct {
 }
 
 // AppendTo appends the arguments in the order of the header.
-func (c *CountdownPoll) AppendTo(args []string) []string {
+func (c CountdownPoll) AppendTo(args []string) []string {
 	return append(args, c.Fence, c.Verb, c.Channel)
 }
 

@@ -8,7 +8,7 @@ import "github.com/signalbox-go/signalbox/internal/wire"
 type ElectionPut struct{ ID, Number, Text, KeepMS, Verb, Channel string }
 
 // AppendTo appends the arguments in the order of the header.
-func (c *ElectionPut) AppendTo(args []string) []string {
+func (c ElectionPut) AppendTo(args []string) []string {
 	return append(args, c.ID, c.Number, c.Text, c.KeepMS, c.Verb, c.Channel)
 }
 
@@ -16,13 +16,13 @@ func (c *ElectionPut) AppendTo(args []string) []string {
 type ElectionClear struct{ ID, Verb, Channel string }
 
 // AppendTo appends the arguments in the order of the header.
-func (c *ElectionClear) AppendTo(args []string) []string { return append(args, c.ID, c.Verb, c.Channel) }
+func (c ElectionClear) AppendTo(args []string) []string { return append(args, c.ID, c.Verb, c.Channel) }
 
 // ElectionMove is the call of election/move.
 type ElectionMove struct{ ID, Member, KeepUS, NotAfter string }
 
 // AppendTo appends the arguments in the order of the header.
-func (c *ElectionMove) AppendTo(args []string) []string {
+func (c ElectionMove) AppendTo(args []string) []string {
 	return append(args, c.ID, c.Member, c.KeepUS, c.NotAfter)
 }
 
@@ -42,7 +42,7 @@ func ReadElectionMoved(r *wire.Reply) ElectionMoved {
 type ElectionRequested struct{ ID string }
 
 // AppendTo appends the arguments in the order of the header.
-func (c *ElectionRequested) AppendTo(args []string) []string { return append(args, c.ID) }
+func (c ElectionRequested) AppendTo(args []string) []string { return append(args, c.ID) }
 
 // ElectionValue is the reply of election/read.
 type ElectionValue struct {

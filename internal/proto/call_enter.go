@@ -13,7 +13,7 @@ import (
 type Enter struct{ Unmarked, LifeMS, NotAfter, Label, Waiting string }
 
 // AppendTo appends the arguments in the order of the header.
-func (c *Enter) AppendTo(args []string) []string {
+func (c Enter) AppendTo(args []string) []string {
 	if args = append(args, c.Unmarked, c.LifeMS, c.NotAfter, c.Label); c.Waiting == "" {
 		return args
 	}
@@ -38,7 +38,7 @@ type EnterShared struct {
 }
 
 // AppendTo appends the arguments in the order of the header.
-func (c *EnterShared) AppendTo(args []string) []string {
+func (c EnterShared) AppendTo(args []string) []string {
 	args = append(args, c.Ticket, c.LifeUS, c.NotAfter, c.Queues, c.HeartbeatUS, c.Number, c.Label, c.Verb, c.Channel, c.KeepMS)
 	return append(append(args, c.Terms...), c.Again)
 }
@@ -47,13 +47,13 @@ func (c *EnterShared) AppendTo(args []string) []string {
 type RWTerms struct{ Mode string }
 
 // AppendTo appends them in the order of the header.
-func (c *RWTerms) AppendTo(args []string) []string { return append(args, c.Mode) }
+func (c RWTerms) AppendTo(args []string) []string { return append(args, c.Mode) }
 
 // PermitTerms are what a request for permits has beside those of all kinds.
 type PermitTerms struct{ Permits, Exact string }
 
 // AppendTo appends them in the order of the header.
-func (c *PermitTerms) AppendTo(args []string) []string { return append(args, c.Permits, c.Exact) }
+func (c PermitTerms) AppendTo(args []string) []string { return append(args, c.Permits, c.Exact) }
 
 // Entered is the reply to an enter.
 type Entered struct {
@@ -96,7 +96,7 @@ type Requeue struct {
 }
 
 // AppendTo appends the arguments in the order of the header.
-func (c *Requeue) AppendTo(args []string) []string {
+func (c Requeue) AppendTo(args []string) []string {
 	return append(args, c.Old, c.New, c.LifeUS, c.NotAfter, c.HeartbeatUS, c.Number, c.Label, c.Verb, c.Channel, c.KeepMS, c.Used, c.Certain)
 }
 

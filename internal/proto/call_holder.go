@@ -8,7 +8,7 @@ import "github.com/signalbox-go/signalbox/internal/wire"
 type HolderForce struct{ ID, Verb, Channel, Forced, KeepMS string }
 
 // AppendTo appends the arguments in the order of the header.
-func (c *HolderForce) AppendTo(args []string) []string {
+func (c HolderForce) AppendTo(args []string) []string {
 	return append(args, c.ID, c.Verb, c.Channel, c.Forced, c.KeepMS)
 }
 
@@ -29,7 +29,7 @@ func ReadHolderDescribed(r *wire.Reply) HolderDescribed {
 type HoldsList struct{ Kind, From, Count string }
 
 // AppendTo appends the arguments in the order of the header.
-func (c *HoldsList) AppendTo(args []string) []string { return append(args, c.Kind, c.From, c.Count) }
+func (c HoldsList) AppendTo(args []string) []string { return append(args, c.Kind, c.From, c.Count) }
 
 // HoldsListed is the reply of holds/list.
 type HoldsListed struct {
@@ -60,6 +60,6 @@ func ReadHoldsListed(r *wire.Reply) (HoldsListed, error) {
 type PermitsForce struct{ Verb, Channel, ForcedChannel, Sessions, IDs string }
 
 // AppendTo appends the arguments in the order of the header.
-func (c *PermitsForce) AppendTo(args []string) []string {
+func (c PermitsForce) AppendTo(args []string) []string {
 	return append(args, c.Verb, c.Channel, c.ForcedChannel, c.Sessions, c.IDs)
 }

@@ -20,7 +20,7 @@ const FirstUsed = "0000000000000000"
 type Free struct{ Unmarked, KeepMS, Used string }
 
 // AppendTo appends the arguments in the order of the header.
-func (c *Free) AppendTo(args []string) []string {
+func (c Free) AppendTo(args []string) []string {
 	if args = append(args, c.Unmarked, c.KeepMS); c.Used == FirstUsed {
 		return args
 	}
@@ -31,7 +31,7 @@ func (c *Free) AppendTo(args []string) []string {
 type Leave struct{ Ticket, Session, Verb, Channel, KeepMS, Used, Certain string }
 
 // AppendTo appends the arguments in the order of the header.
-func (c *Leave) AppendTo(args []string) []string {
+func (c Leave) AppendTo(args []string) []string {
 	return append(args, c.Ticket, c.Session, c.Verb, c.Channel, c.KeepMS, c.Used, c.Certain)
 }
 
@@ -39,7 +39,7 @@ func (c *Leave) AppendTo(args []string) []string {
 type LeaveShared struct{ Hold, Session, Verb, Channel, KeepMS, Certain string }
 
 // AppendTo appends the arguments in the order of the header.
-func (c *LeaveShared) AppendTo(args []string) []string {
+func (c LeaveShared) AppendTo(args []string) []string {
 	return append(args, c.Hold, c.Session, c.Verb, c.Channel, c.KeepMS, c.Certain)
 }
 
@@ -76,6 +76,6 @@ func (l *Left) MayHaveTicket() bool { return l.Code == wire.MayQueue || l.Code =
 type Force struct{ ID, Verb, Channel, Forced, KeepMS string }
 
 // AppendTo appends the arguments in the order of the header.
-func (c *Force) AppendTo(args []string) []string {
+func (c Force) AppendTo(args []string) []string {
 	return append(args, c.ID, c.Verb, c.Channel, c.Forced, c.KeepMS)
 }

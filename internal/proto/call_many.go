@@ -8,7 +8,7 @@ import "github.com/signalbox-go/signalbox/internal/wire"
 type AcquireOne struct{ Ticket, LifeMS, NotAfter, Label string }
 
 // AppendTo appends the arguments in the order of the header.
-func (c *AcquireOne) AppendTo(args []string) []string {
+func (c AcquireOne) AppendTo(args []string) []string {
 	return append(args, c.Ticket, c.LifeMS, c.NotAfter, c.Label)
 }
 
@@ -25,6 +25,6 @@ func ReadAcquiredOne(r *wire.Reply, n int) wire.Stamp {
 type ReleaseOne struct{ Ticket, Used, KeepMS string }
 
 // AppendTo appends the arguments in the order of the header.
-func (c *ReleaseOne) AppendTo(args []string) []string {
+func (c ReleaseOne) AppendTo(args []string) []string {
 	return append(args, c.Ticket, c.Used, c.KeepMS)
 }

@@ -8,7 +8,7 @@ import "github.com/signalbox-go/signalbox/internal/wire"
 type OnceStore struct{ Stamp, KeepMS, Value, Verb, Channel, ID string }
 
 // AppendTo appends the arguments in the order of the header.
-func (c *OnceStore) AppendTo(args []string) []string {
+func (c OnceStore) AppendTo(args []string) []string {
 	return append(args, c.Stamp, c.KeepMS, c.Value, c.Verb, c.Channel, c.ID)
 }
 
@@ -28,7 +28,7 @@ func ReadOnceStored(r *wire.Reply) OnceStored {
 type OnceForget struct{ Stamp string }
 
 // AppendTo appends the arguments in the order of the header.
-func (c *OnceForget) AppendTo(args []string) []string { return append(args, c.Stamp) }
+func (c OnceForget) AppendTo(args []string) []string { return append(args, c.Stamp) }
 
 // OnceOutcome is the reply of once/read.
 type OnceOutcome struct {

@@ -12,7 +12,7 @@ import (
 type Poll struct{ Session, HeartbeatUS, Number, Label, Verb, Channel, Attempts, KeepMS string }
 
 // AppendTo appends the arguments in the order of the header.
-func (c *Poll) AppendTo(args []string) []string {
+func (c Poll) AppendTo(args []string) []string {
 	return append(args, c.Session, c.HeartbeatUS, c.Number, c.Label, c.Verb, c.Channel, c.Attempts, c.KeepMS)
 }
 
@@ -44,7 +44,7 @@ func ReadPolled(r *wire.Reply) Polled {
 type LockHeartbeat struct{ Session, HeartbeatUS, Number, Stamps string }
 
 // AppendTo appends the arguments in the order of the header.
-func (c *LockHeartbeat) AppendTo(args []string) []string {
+func (c LockHeartbeat) AppendTo(args []string) []string {
 	return append(args, c.Session, c.HeartbeatUS, c.Number, c.Stamps)
 }
 
@@ -57,7 +57,7 @@ func ReadUnchanged(r *wire.Reply, n int) (now wire.Stamp, isUnchanged bool) {
 type QueueHeartbeat struct{ Session, HeartbeatUS, Number, Label string }
 
 // AppendTo appends the arguments in the order of the header.
-func (c *QueueHeartbeat) AppendTo(args []string) []string {
+func (c QueueHeartbeat) AppendTo(args []string) []string {
 	return append(args, c.Session, c.HeartbeatUS, c.Number, c.Label)
 }
 
@@ -65,7 +65,7 @@ func (c *QueueHeartbeat) AppendTo(args []string) []string {
 type Waiters struct{ After, Count, Size string }
 
 // AppendTo appends the arguments in the order of the header.
-func (c *Waiters) AppendTo(args []string) []string { return append(args, c.After, c.Count, c.Size) }
+func (c Waiters) AppendTo(args []string) []string { return append(args, c.After, c.Count, c.Size) }
 
 // ListedTicket is a ticket of the reply to lock/waiters.
 type ListedTicket struct {

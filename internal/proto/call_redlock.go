@@ -12,7 +12,7 @@ import (
 type RedlockAcquire struct{ Hold, TTLMS, NotAfter, Waiter, GreatestUS string }
 
 // AppendTo appends the arguments in the order of the header.
-func (c *RedlockAcquire) AppendTo(args []string) []string {
+func (c RedlockAcquire) AppendTo(args []string) []string {
 	return append(args, c.Hold, c.TTLMS, c.NotAfter, c.Waiter, c.GreatestUS)
 }
 
@@ -52,7 +52,7 @@ func ReadRedlockAcquired(r *wire.Reply) RedlockAcquired {
 type RedlockRelease struct{ ID, Floor, Verb, Channel, KeepMS string }
 
 // AppendTo appends the arguments in the order of the header.
-func (c *RedlockRelease) AppendTo(args []string) []string {
+func (c RedlockRelease) AppendTo(args []string) []string {
 	return append(args, c.ID, c.Floor, c.Verb, c.Channel, c.KeepMS)
 }
 
@@ -60,19 +60,19 @@ func (c *RedlockRelease) AppendTo(args []string) []string {
 type RedlockFence struct{ ID, Stamp string }
 
 // AppendTo appends the arguments in the order of the header.
-func (c *RedlockFence) AppendTo(args []string) []string { return append(args, c.ID, c.Stamp) }
+func (c RedlockFence) AppendTo(args []string) []string { return append(args, c.ID, c.Stamp) }
 
 // RedlockHeal is how the call of redlock/heal begins. A RedlockHealHold follows for each hold.
 type RedlockHeal struct{ NotAfter string }
 
 // AppendTo appends the arguments in the order of the header.
-func (c *RedlockHeal) AppendTo(args []string) []string { return append(args, c.NotAfter) }
+func (c RedlockHeal) AppendTo(args []string) []string { return append(args, c.NotAfter) }
 
 // RedlockHealHold is the part of one hold in the call of redlock/heal.
 type RedlockHealHold struct{ Hold, Stamp, TTLMS, GreatestUS, Granted, Reported, Fenced string }
 
 // AppendTo appends the arguments in the order of the header.
-func (c *RedlockHealHold) AppendTo(args []string) []string {
+func (c RedlockHealHold) AppendTo(args []string) []string {
 	return append(args, c.Hold, c.Stamp, c.TTLMS, c.GreatestUS, c.Granted, c.Reported, c.Fenced)
 }
 

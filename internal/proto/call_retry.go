@@ -15,7 +15,7 @@ type RetryAcquire struct {
 }
 
 // AppendTo appends the arguments in the order of the header.
-func (c *RetryAcquire) AppendTo(args []string) []string {
+func (c RetryAcquire) AppendTo(args []string) []string {
 	return append(append(args, c.Hold, c.TTLMS, c.NotAfter, c.Verb, c.Channel, c.Waits), c.Terms...)
 }
 
@@ -26,7 +26,7 @@ type RetrySwap struct {
 }
 
 // AppendTo appends the arguments in the order of the header.
-func (c *RetrySwap) AppendTo(args []string) []string {
+func (c RetrySwap) AppendTo(args []string) []string {
 	return append(append(args, c.Hold, c.TTLMS, c.NotAfter, c.Old, c.Verb, c.Channel), c.Terms...)
 }
 
@@ -37,7 +37,7 @@ type RetryRelease struct {
 }
 
 // AppendTo appends the arguments in the order of the header.
-func (c *RetryRelease) AppendTo(args []string) []string {
+func (c RetryRelease) AppendTo(args []string) []string {
 	return append(append(args, c.Hold, c.Verb, c.Channel), c.Terms...)
 }
 

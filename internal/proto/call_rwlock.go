@@ -8,7 +8,7 @@ import "github.com/signalbox-go/signalbox/internal/wire"
 type RWForce struct{ Verb, Channel, ForcedChannel, Holds, KeepMS string }
 
 // AppendTo appends the arguments in the order of the header.
-func (c *RWForce) AppendTo(args []string) []string {
+func (c RWForce) AppendTo(args []string) []string {
 	return append(args, c.Verb, c.Channel, c.ForcedChannel, c.Holds, c.KeepMS)
 }
 
@@ -16,7 +16,7 @@ func (c *RWForce) AppendTo(args []string) []string {
 type Downgrade struct{ Hold, Session, Verb, Channel, KeepMS string }
 
 // AppendTo appends the arguments in the order of the header.
-func (c *Downgrade) AppendTo(args []string) []string {
+func (c Downgrade) AppendTo(args []string) []string {
 	return append(args, c.Hold, c.Session, c.Verb, c.Channel, c.KeepMS)
 }
 
@@ -34,4 +34,4 @@ func ReadDowngraded(r *wire.Reply) Downgraded { return Downgraded{readGranted(r)
 type MayShare struct{ Hold string }
 
 // AppendTo appends the arguments in the order of the header.
-func (c *MayShare) AppendTo(args []string) []string { return append(args, c.Hold) }
+func (c MayShare) AppendTo(args []string) []string { return append(args, c.Hold) }

@@ -8,7 +8,7 @@ import "github.com/signalbox-go/signalbox/internal/wire"
 type Yield struct{ Hold, LifeUS, Attempts, Session, Verb, Channel, KeepMS string }
 
 // AppendTo appends the arguments in the order of the header.
-func (c *Yield) AppendTo(args []string) []string {
+func (c Yield) AppendTo(args []string) []string {
 	return append(args, c.Hold, c.LifeUS, c.Attempts, c.Session, c.Verb, c.Channel, c.KeepMS)
 }
 
@@ -32,7 +32,7 @@ func ReadYielded(r *wire.Reply) Yielded {
 type Split struct{ Ticket, LifeUS, NotAfter, Hold, Session, Verb, Channel, KeepMS string }
 
 // AppendTo appends the arguments in the order of the header.
-func (c *Split) AppendTo(args []string) []string {
+func (c Split) AppendTo(args []string) []string {
 	return append(args, c.Ticket, c.LifeUS, c.NotAfter, c.Hold, c.Session, c.Verb, c.Channel, c.KeepMS)
 }
 
@@ -54,7 +54,7 @@ func ReadSplitDone(r *wire.Reply) SplitDone {
 type Resize struct{ Permits, NotAfter, Verb, Channel, KeepMS string }
 
 // AppendTo appends the arguments in the order of the header.
-func (c *Resize) AppendTo(args []string) []string {
+func (c Resize) AppendTo(args []string) []string {
 	return append(args, c.Permits, c.NotAfter, c.Verb, c.Channel, c.KeepMS)
 }
 

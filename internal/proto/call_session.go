@@ -14,7 +14,7 @@ import (
 type SessionReadString struct{ Count string }
 
 // AppendTo appends the arguments in the order of the header.
-func (c *SessionReadString) AppendTo(args []string) []string { return append(args, c.Count) }
+func (c SessionReadString) AppendTo(args []string) []string { return append(args, c.Count) }
 
 // ReadStringCall returns the call that reads the first bytes of a string and when its key ends, of one moment.
 func ReadStringCall(key string, count int) wire.Call {

@@ -15,7 +15,7 @@ type ShardsJoin struct {
 }
 
 // AppendTo appends the arguments in the order of the header.
-func (c *ShardsJoin) AppendTo(args []string) []string {
+func (c ShardsJoin) AppendTo(args []string) []string {
 	return append(args, c.ID, c.NotAfter, c.LeaseUS, c.Weight, c.Limit, c.Count, c.Exact, c.CalmUS, c.Moves, c.DrainUS, c.Old, c.Label, c.Value, c.Mode,
 		c.Requested, c.Known)
 }
@@ -27,7 +27,7 @@ type ShardsPoll struct {
 }
 
 // AppendTo appends the arguments in the order of the header.
-func (c *ShardsPoll) AppendTo(args []string) []string {
+func (c ShardsPoll) AppendTo(args []string) []string {
 	return append(args, c.Number, c.Seen, c.Verb, c.Channel)
 }
 
@@ -38,7 +38,7 @@ type ShardsRelease struct {
 }
 
 // AppendTo appends the arguments in the order of the header.
-func (c *ShardsRelease) AppendTo(args []string) []string {
+func (c ShardsRelease) AppendTo(args []string) []string {
 	return append(args, c.Number, c.Shards, c.Verb, c.Channel)
 }
 
@@ -49,7 +49,7 @@ type ShardsMember struct {
 }
 
 // AppendTo appends the arguments in the order of the header.
-func (c *ShardsMember) AppendTo(args []string) []string {
+func (c ShardsMember) AppendTo(args []string) []string {
 	return append(args, c.Number, c.Verb, c.Channel)
 }
 
@@ -60,7 +60,7 @@ type ShardsSet struct {
 }
 
 // AppendTo appends the arguments in the order of the header.
-func (c *ShardsSet) AppendTo(args []string) []string {
+func (c ShardsSet) AppendTo(args []string) []string {
 	return append(args, c.Number, c.Weight, c.Limit, c.Mode, c.Value, c.Said, c.Verb, c.Channel)
 }
 
@@ -71,7 +71,7 @@ type ShardsMove struct {
 }
 
 // AppendTo appends the arguments in the order of the header.
-func (c *ShardsMove) AppendTo(args []string) []string {
+func (c ShardsMove) AppendTo(args []string) []string {
 	return append(args, c.Shard, c.Number, c.NotAfter, c.Verb, c.Channel)
 }
 
@@ -82,7 +82,7 @@ type ShardsResize struct {
 }
 
 // AppendTo appends the arguments in the order of the header.
-func (c *ShardsResize) AppendTo(args []string) []string {
+func (c ShardsResize) AppendTo(args []string) []string {
 	return append(args, c.Known, c.NotAfter, c.Verb, c.Channel)
 }
 
@@ -93,7 +93,7 @@ type ShardsSync struct {
 }
 
 // AppendTo appends the arguments in the order of the header.
-func (c *ShardsSync) AppendTo(args []string) []string {
+func (c ShardsSync) AppendTo(args []string) []string {
 	return append(args, c.ID, c.Digest, c.After, c.Names, c.Last, c.NotAfter, c.Verb, c.Channel)
 }
 
@@ -101,7 +101,7 @@ func (c *ShardsSync) AppendTo(args []string) []string {
 type ShardsRead struct{ Seen, Began, MembersSeen, Shard string }
 
 // AppendTo appends the arguments in the order of the header.
-func (c *ShardsRead) AppendTo(args []string) []string {
+func (c ShardsRead) AppendTo(args []string) []string {
 	return append(args, c.Seen, c.Began, c.MembersSeen, c.Shard)
 }
 
@@ -109,7 +109,7 @@ func (c *ShardsRead) AppendTo(args []string) []string {
 type ShardsList struct{ Most string }
 
 // AppendTo appends the arguments in the order of the header.
-func (c *ShardsList) AppendTo(args []string) []string { return append(args, c.Most) }
+func (c ShardsList) AppendTo(args []string) []string { return append(args, c.Most) }
 
 // ShardsHead is what the replies have in common.
 type ShardsHead struct {
