@@ -143,10 +143,10 @@ type ShardsJoined struct {
 
 // ReadShardsJoined reads the reply of shards/join.
 func ReadShardsJoined(r *wire.Reply) (ShardsJoined, error) {
-	switch {
-	case r.Code() < wire.NotDone:
+	switch code := r.Code(); {
+	case code == wire.Late || code == wire.Foreign || code == wire.OtherCapacity:
 		return ShardsJoined{ShardsHead: ReadShardsHead(r)}, nil
-	case r.Code() != wire.Done || r.Stamp(1) == 0 || r.Stamp(2) == 0 || r.Int(3) <= 0:
+	case code != wire.Done || r.Stamp(1) == 0 || r.Stamp(2) == 0 || r.Int(3) <= 0:
 		return ShardsJoined{}, wire.ErrUnreadable
 	}
 	return ShardsJoined{
