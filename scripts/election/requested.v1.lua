@@ -10,6 +10,9 @@ local heartbeats = KEYS[1]
 local id = ARGV[1]
 
 -- include queue/now
+-- include queue/alive
 
+-- A request lasts no longer than a life. One that would was made before the server's clock was set
+-- back, and its caller may have given up long ago.
 local request = redis.call('HGET', heartbeats, 'move')
-return {request and string.sub(request, 1, STAMP_LENGTH) > now and string.sub(request, STAMP_LENGTH + 1) == id and 1 or 0}
+return {is_alive(request, now) and string.sub(request, STAMP_LENGTH + 1) == id and 1 or 0}

@@ -137,6 +137,33 @@ func (f *fixture) handsOverWithinALease() {
 	require.Less(f, time.Since(began), election.DefaultLease+time.Second)
 }
 
+// P6: a request that a leader has not heard of, and whose caller gave up, is forgotten also if the server's clock is set back.
+func TestARequestIsForgottenAfterAClockStep(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(f *fixture) {
+		users := f.queueUsers(3, time.Millisecond)
+		a := users[0]
+		term := leads(f, election.New(a.Session, "a"))
+		candidate(f, election.New(users[1].Session, "a"))
+		ahead := f.skewed()
+		time.Sleep(time.Second)
+		value, err := f.redis.Get("sb:{a}:lock")
+		require.NoError(f, err)
+		a.losesMessages.Store(true)
+		ctx, cancel := context.WithTimeout(f.Context(), 1500*time.Millisecond)
+		defer cancel()
+		_, err = election.New(users[2].Session, "a").Handover(ctx, "")
+		require.ErrorIs(f, err, context.DeadlineExceeded)
+		f.stepsClock(ahead, -2*time.Hour)
+		a.losesMessages.Store(false)
+		time.Sleep(time.Minute)
+		f.redis.Publish("sb:session:"+a.ID(), "recall:"+value[20+22:20+41]) // makes the leader ask
+		time.Sleep(100 * time.Millisecond)
+		require.NoError(f, term.Err(), "the caller gave up a minute ago")
+		require.NoError(f, term.Resign())
+	})
+}
+
 // P2: a leader that stops because it was asked is healthy while its hold lasts, and one that has lost its hold meanwhile is not.
 func TestALeaderThatHandsOverIsHealthy(t *testing.T) {
 	t.Parallel()
