@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/mod/modfile"
@@ -152,4 +153,14 @@ func TestAModuleIsPublishedAsATagWouldHaveIt(t *testing.T) {
 		slices.Sort(names)
 		require.Equal(t, expected, fmt.Sprint(names))
 	}
+}
+
+// A formatter that writes a file as it was changes nothing that is released.
+func TestAFileThatIsWrittenAgainIsNoChange(t *testing.T) {
+	t.Parallel()
+	root := newRepository(t, repository())
+	require.NoError(t, os.Chtimes(filepath.Join(root, "lib.go"), time.Unix(1, 0), time.Unix(1, 0)))
+	commit, err := revision(root)
+	require.NoError(t, err)
+	require.Equal(t, "HEAD", commit)
 }
