@@ -113,7 +113,7 @@ func breakRedlockPart(ctx context.Context, of *signalbox.Session, name string) e
 	return s.Force(ctx, session.ForceRequest{
 		Layout: proto.Native(), Key: set.Holder, CompatibleKinds: "q",
 		Call: func(hold, channel string) wire.Call {
-			call := proto.HolderForce{ID: hold, Verb: s.PublishCommand(), Channel: set.Unlocked(), Forced: channel, KeepMS: floor(s)}
+			call := proto.Force{ID: hold, Verb: s.PublishCommand(), Channel: set.Unlocked(), Forced: channel, KeepMS: floor(s)}
 			return wire.Call{Script: scripts.HolderForce, Keys: []string{set.Holder}, Args: call.AppendTo(nil)}
 		},
 	})
@@ -147,7 +147,8 @@ func breakPermits(ctx context.Context, of *signalbox.Session, name string) error
 	for batch := range slices.Chunk(holds, maxOfName) {
 		calls := make([]wire.Call, len(batch))
 		for i, hold := range batch {
-			calls[i] = wire.Call{Script: scripts.SemaphoreLeave, Keys: keys, Args: []string{hold, "", s.PublishCommand(), channel, floor(s), "0"}}
+			leave := proto.LeaveShared{Hold: hold, Verb: s.PublishCommand(), Channel: channel, KeepMS: floor(s), Certain: proto.Flag(false)}
+			calls[i] = wire.Call{Script: scripts.SemaphoreLeave, Keys: keys, Args: leave.AppendTo(nil)}
 			sessions[proto.Native().Session(hold)] = struct{}{}
 		}
 		for _, outcome := range s.Runner.RunMany(ctx, calls) {

@@ -105,9 +105,9 @@ func readFairQueue(i *proto.Inspection, holder proto.Holder) {
 		Args:   []string{"0", strconv.Itoa(proto.MaxHolders)},
 	}
 	i.Query(page, func(reply wire.Reply) {
-		for at := 0; at+3 < reply.Len(); at += 4 {
-			h := ownerOf(reply.Text(at), time.Time{})
-			use.Waiters = append(use.Waiters, proto.Waiter{Label: h.Label, Session: h.Session, Alive: reply.Int(at+2) == 1})
+		for _, t := range proto.ReadWaiters(&reply) {
+			h := ownerOf(t.Ticket, time.Time{})
+			use.Waiters = append(use.Waiters, proto.Waiter{Label: h.Label, Session: h.Session, Alive: t.IsAlive})
 		}
 		if len(use.Waiters) > 0 {
 			use.Kind = proto.Fair.Name

@@ -165,7 +165,7 @@ func (l *Lock) force(ctx context.Context) error {
 				return wire.Call{
 					Script: scripts.HolderForce,
 					Keys:   l.keys[:1],
-					Args: proto.HolderForce{
+					Args: proto.Force{
 						ID: hold, Verb: m.PublishCommand(), Channel: l.base.Names.Unlocked(), Forced: channel, KeepMS: l.base.Floor,
 					}.AppendTo(nil),
 				}

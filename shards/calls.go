@@ -85,13 +85,6 @@ func (g *Group) observe(reply proto.ShardsHead) error {
 
 func micros(d time.Duration) string { return strconv.FormatInt(d.Microseconds(), 10) }
 
-func flag(set bool) string { //nolint:revive // an argument, not a switch
-	if set {
-		return "1"
-	}
-	return "0"
-}
-
 // joinCall returns the call that joins, with all that the member has said before. old is the number of the membership that was lost
 // before, and the greatest token, or "".
 func (m *Member) joinCall(id, old string, desired settings) wire.Call {
@@ -99,7 +92,7 @@ func (m *Member) joinCall(id, old string, desired settings) wire.Call {
 	o := &g.options
 	return g.call(scripts.ShardsJoin, proto.ShardsJoin{
 		ID: id, NotAfter: g.notAfter(), LeaseUS: micros(g.base.Terms.Lease), Weight: strconv.Itoa(max(desired.weight, 1)),
-		Limit: strconv.Itoa(max(desired.limit, 1)), Count: strconv.Itoa(g.set.count), Exact: flag(g.set.exact), CalmUS: micros(o.RebalanceDelay),
+		Limit: strconv.Itoa(max(desired.limit, 1)), Count: strconv.Itoa(g.set.count), Exact: proto.Flag(g.set.exact), CalmUS: micros(o.RebalanceDelay),
 		Moves: strconv.Itoa(o.Moves), DrainUS: micros(o.DrainLimit), Old: old, Label: g.base.Session.Settings.Label, Value: desired.value,
 		Mode: desired.mode(), Requested: g.requested, Known: desired.known,
 	}.AppendTo(nil))

@@ -169,7 +169,7 @@ func (ms *membership) lose(cause error) {
 		}
 	}
 	lost := namesOf(own)
-	set := m.mu.desired.known[:min(stampSize, len(m.mu.desired.known))]
+	set := setIn(m.mu.desired.known)
 	// Those of the last one may not have come back yet. Of another set they may have left it.
 	if timers.Now().Mono()-ms.joinedAt < m.group.base.Terms.Lease && set == m.mu.lostOf {
 		lost = append(lost, m.mu.lost...)
@@ -374,6 +374,9 @@ func (ms *membership) compare(p proto.ShardsPolled, seen string) {
 	}
 }
 
+// setIn returns when a caller gave the group the set that known describes, or less if it is not known.
+func setIn(known string) string { return known[:min(stampSize, len(known))] }
+
 // handle handles the news of a poll.
 func (ms *membership) handle(p proto.ShardsPolled, news []newsEntry) {
 	count := p.Count
@@ -381,7 +384,7 @@ func (ms *membership) handle(p proto.ShardsPolled, news []newsEntry) {
 		count = 0 // the server counts names, too
 	}
 	ms.member.mu.Lock()
-	if known := &ms.member.mu.desired.known; p.Known < (*known)[:min(stampSize, len(*known))] {
+	if known := &ms.member.mu.desired.known; p.Known < setIn(*known) {
 		ms.poller.lostSet = *known
 	} else {
 		*known = p.Known

@@ -156,7 +156,7 @@ func (s *syncer) step(send func(wire.Call) (wire.Reply, bool, error)) (whole boo
 	for _, name := range page {
 		text = appendText(text, name)
 	}
-	last := flag(len(page) == len(s.names))
+	last := proto.Flag(len(page) == len(s.names))
 	if s.adds {
 		last = "a"
 	}

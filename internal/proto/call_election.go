@@ -29,7 +29,7 @@ func (c ElectionMove) AppendTo(args []string) []string {
 // ElectionMoved is the reply of election/move.
 type ElectionMoved struct {
 	Code  wire.Code
-	Found bool       // of Done: a candidate is alive, and the holder is asked
+	Found bool       // of Done: a candidate is alive, and the request was made
 	Now   wire.Stamp // the server's time; 0 if the reply has none
 }
 
@@ -38,7 +38,7 @@ func ReadElectionMoved(r *wire.Reply) ElectionMoved {
 	return ElectionMoved{Code: r.Code(), Found: r.Int(1) == 1, Now: r.Stamp(1)}
 }
 
-// ElectionRequested is the call of election/asked.
+// ElectionRequested is the call of election/requested.
 type ElectionRequested struct{ ID string }
 
 // AppendTo appends the arguments in the order of the header.

@@ -88,8 +88,6 @@ func ReadEntered(r *wire.Reply) Entered {
 	return e
 }
 
-func microseconds(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
-
 // Requeue is the call of lock/requeue.
 type Requeue struct {
 	Old, New, LifeUS, NotAfter, HeartbeatUS, Number, Label, Verb, Channel, KeepMS, Used, Certain string

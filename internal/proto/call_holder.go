@@ -4,14 +4,6 @@ package proto
 
 import "github.com/signalbox-go/signalbox/internal/wire"
 
-// HolderForce is the call of holder/force.
-type HolderForce struct{ ID, Verb, Channel, Forced, KeepMS string }
-
-// AppendTo appends the arguments in the order of the header.
-func (c HolderForce) AppendTo(args []string) []string {
-	return append(args, c.ID, c.Verb, c.Channel, c.Forced, c.KeepMS)
-}
-
 // HolderDescribed is the reply of holder/describe.
 type HolderDescribed struct {
 	Code            wire.Code

@@ -4,14 +4,6 @@ package proto
 
 import "github.com/signalbox-go/signalbox/internal/wire"
 
-// Flag returns a fact as an argument of scripts.
-func Flag(is bool) string { //nolint:revive // a fact, not a switch
-	if is {
-		return "1"
-	}
-	return "0"
-}
-
 // FirstUsed is the argument used if no token behind the first one was used. It is less than every stamp: a script takes a text that
 // is no stamp for "not known".
 const FirstUsed = "0000000000000000"
@@ -72,7 +64,7 @@ func (l *Left) WasHeld() bool { return l.Code == wire.Done || l.Code == wire.May
 // MayHaveTicket reports whether only the holder key was sent, so that the attempt may still have a ticket.
 func (l *Left) MayHaveTicket() bool { return l.Code == wire.MayQueue || l.Code == wire.NeedsQueue }
 
-// Force is the call of lock/force.
+// Force is the call of lock/force and of holder/force.
 type Force struct{ ID, Verb, Channel, Forced, KeepMS string }
 
 // AppendTo appends the arguments in the order of the header.

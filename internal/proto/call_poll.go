@@ -67,7 +67,7 @@ type Waiters struct{ After, Count, Size string }
 // AppendTo appends the arguments in the order of the header.
 func (c Waiters) AppendTo(args []string) []string { return append(args, c.After, c.Count, c.Size) }
 
-// ListedTicket is a ticket of the reply to lock/waiters.
+// ListedTicket is a ticket of the reply to lock/waiters, or to the script of a layout of others that lists waiters.
 type ListedTicket struct {
 	Ticket  string // "" if it is of another kind
 	Arrival string // a stamp, or another text that says where the next page begins

@@ -36,11 +36,11 @@ func ReadRedlockAcquired(r *wire.Reply) RedlockAcquired {
 	case wire.Done:
 		a.Stamp, a.Now = r.Stamp(1), r.Stamp(2)
 	case wire.NotDone:
-		a.Left, a.Now, a.Rival = time.Duration(r.Int(1))*time.Millisecond, r.Stamp(2), r.Text(3)
+		a.Left, a.Now, a.Rival = milliseconds(r.Int(1)), r.Stamp(2), r.Text(3)
 	case wire.Late:
 		a.Now = r.Stamp(1)
 	case wire.TooYoung:
-		a.Left, a.Now = time.Duration(r.Int(1))*time.Microsecond, r.Stamp(2)
+		a.Left, a.Now = microseconds(r.Int(1)), r.Stamp(2)
 	case wire.Foreign:
 		a.Kind = r.Text(1)
 	default: // it cannot be read

@@ -59,7 +59,7 @@ func ReadTried(r *wire.Reply) Tried {
 	case wire.Done:
 		t.Now, t.Token, t.Counts = r.Stamp(1), r.Int(2), r.Len() > 2
 	case wire.NotDone:
-		t.Left, t.Now = time.Duration(r.Int(1))*time.Millisecond, r.Stamp(2)
+		t.Left, t.Now = milliseconds(r.Int(1)), r.Stamp(2)
 	case wire.Late:
 		t.Now = r.Stamp(1)
 	case wire.Foreign:

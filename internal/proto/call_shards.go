@@ -150,7 +150,7 @@ func ReadShardsJoined(r *wire.Reply) (ShardsJoined, error) {
 		return ShardsJoined{}, wire.ErrUnreadable
 	}
 	return ShardsJoined{
-		ShardsHead: ShardsHead{Code: wire.Done, Now: r.Stamp(2)}, Number: r.Text(1), Life: time.Duration(r.Int(3)) * time.Microsecond,
+		ShardsHead: ShardsHead{Code: wire.Done, Now: r.Stamp(2)}, Number: r.Text(1), Life: microseconds(r.Int(3)),
 		Count: int(r.Int(4)), Restored: r.Int(5) == 1,
 	}, nil
 }
@@ -172,7 +172,7 @@ func ReadShardsPolled(r *wire.Reply) (ShardsPolled, error) {
 		return ShardsPolled{}, wire.ErrUnreadable
 	}
 	return ShardsPolled{
-		Life: time.Duration(r.Int(2)) * time.Microsecond, More: r.Int(3) == 1, Count: int(r.Int(4)), News: r.Text(5), Known: r.Text(6),
+		Life: microseconds(r.Int(2)), More: r.Int(3) == 1, Count: int(r.Int(4)), News: r.Text(5), Known: r.Text(6),
 		WantsNames: r.Int(7) == 1, Read: r.Text(8),
 	}, nil
 }
@@ -234,7 +234,7 @@ func ReadShardsView(r *wire.Reply) (ShardsView, error) {
 		}
 	}
 	ahead, _ := strconv.ParseInt(rest[:stampSize], 10, 64)
-	v.Ahead = time.Duration(ahead) * time.Microsecond
+	v.Ahead = microseconds(ahead)
 	v.Missing, _ = strconv.Atoi(rest[stampSize : 2*stampSize])
 	v.Ended = rest[2*stampSize:]
 	return v, err

@@ -8,7 +8,7 @@ import (
 )
 
 var holderCalls = []callRow{
-	{scripts.HolderForce, &proto.HolderForce{}},
+	{scripts.HolderForce, &proto.Force{}},
 	{scripts.HoldsList, &proto.HoldsList{}},
 	{scripts.Load("redisson/rwlock-list", 1), &proto.HoldsList{}},
 	{scripts.Load("redisson/permit-list", 1), &proto.HoldsList{}},
