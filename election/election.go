@@ -141,7 +141,7 @@ func (e *Election) health(ctx context.Context) error {
 	return nil
 }
 
-// Leading reports whether this session leads at this moment, as IsLeader of client-go: it has a term of this election that lasts. It
+// Leading reports whether this session leads at this moment, as IsLeader does in client-go: it has a term of this election that lasts. It
 // asks no server. For work that needs the lead use the context or the Err of the Term: after Leading
 // returned true the term may end.
 func (e *Election) Leading() bool {

@@ -23,8 +23,8 @@ const (
 )
 
 // StepDown sets how long before the end of its lease a term ends: the time that a leader has to
-// stop its work after it lost touch with the server. Of client-go it is LeaseDuration less RenewDeadline. It is a third of the lease by default. d is from
-// 0 to half of the lease, and of the first lease if signalbox.WithFirstLease sets a shorter one.
+// stop its work after it lost touch with the server, which in client-go is LeaseDuration less RenewDeadline. It is a third of
+// the lease by default. d is from 0 to half of the lease, and of the first lease if signalbox.WithFirstLease sets a shorter one.
 //
 // If the candidate had to wait, its term has at most 3 s until its first renewal, which is sent at once.
 // Until then the term ends d before that time is over. If d is more than half of that time, the term

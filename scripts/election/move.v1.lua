@@ -1,16 +1,16 @@
 -- election/move v1
--- Requests the holder of a term to hand over, and lets the candidate of a session be the next. Nothing
--- is taken away. If no candidate is alive, nothing is requested. Any number of times.
+-- Requests that the holder of a term hands over, and lets the candidate of a session be the next.
+-- Nothing is taken away. If no candidate is alive, nothing is requested. Any number of times.
 --
 -- KEYS[1]  holder  string: 'sb1l', stamp (16), ticket (42), mark (1), label; see README.md
 -- KEYS[2]  queue  sorted set: ticket -> the server's microseconds at its arrival
 -- KEYS[3]  heartbeats  hash: session -> life (16), number (20), listening (1), label; 'move' -> until
---          when the holder is requested to (16), id (41)
--- ARGV[1]  id  of the hold that is requested, 41 characters
+--          when the request lasts (16), id (41)
+-- ARGV[1]  id  of the hold that is to hand over, 41 characters
 -- ARGV[2]  member  session that is to follow, 22 characters; or '' for the first in the queue
 -- ARGV[3]  keep_us  how long the request lasts
 -- ARGV[4]  not_after  stamp: later than that nothing is done
--- returns  {1, found}  found is 1 if the holder is requested to, and 0 if no candidate of member, or of
+-- returns  {1, found}  found is 1 if the request was made, and 0 if no candidate of member, or of
 --            another session than the holder's, is alive
 --          {0}  this hold has the lock no more
 --          {-1, now}  later than not_after

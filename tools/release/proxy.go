@@ -20,7 +20,8 @@ import (
 
 // revision returns the commit that is checked: the last one, or one of what has changed since, which is on no branch.
 func revision(root string) (string, error) {
-	// A file that was written again as it was looks changed to stash, which then fails. It is no error that others have changed.
+	// A file that was rewritten with the same content looks changed to git stash, which then fails. The refresh itself fails if a
+	// file has really changed, which is no error here.
 	_ = exec.Command("git", "-C", root, "update-index", "-q", "--refresh").Run()
 	out, err := exec.Command("git", "-C", root, "-c", "user.name=check", "-c", "user.email=check", "stash", "create").Output()
 	if commit := strings.TrimSpace(string(out)); err != nil || commit != "" {
