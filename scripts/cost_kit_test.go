@@ -195,3 +195,43 @@ func permitsHold(name string, n int) string { return fmt.Sprintf("%-12s%010d", n
 func permitID(name string, i int) string {
 	return fmt.Sprintf("%-12s", name) + string([]byte{0, 0, byte(i >> 8), byte(i)})
 }
+
+const (
+	second, hour = 1_000_000, 3600 * second // in the unit of stamps
+	life         = 3 * second               // what a heartbeat gives
+)
+
+// The modes of tickets: a turn of a session, one whose hold may be idle, and a fair request. Then the sides of a read-write lock.
+const (
+	turnMode, idleMode, fairMode = "r", "k", "f"
+	reads, writes                = "r", "w"
+)
+
+// lockSays is what the holder key says while hold has the lock.
+func lockSays(ticket string, stamp int64, mark string) string {
+	return "sb1l" + digits(stamp) + ticket + mark + label
+}
+
+// idleSays is what it says while the lock is free, and a queue may exist.
+func idleSays(floor int64) string { return "sb1l" + digits(floor) + strings.Repeat("-", 42) + "q" }
+
+// waiting is what an enter needs only if the lock is not free.
+func waiting(queues, number, grants string) string {
+	return fmt.Sprint(queues, " ", life, " ", number, " ", keepMS, " PUBLISH ", grants)
+}
+
+// nth is the n-th hold of a session, and manyHold that of a session of a crowd.
+func nth(letter string, n int) string { return session(letter) + fmt.Sprintf("%019d", n) }
+
+func manyHold(n int) string { return fmt.Sprintf("many%018d%019d", n, n) }
+
+// attempt is what a message says of a hold.
+func attempt(hold string) string { return hold[22:] }
+
+// heartbeatNumber is that of the n-th heartbeat.
+func heartbeatNumber(n int) string { return fmt.Sprintf("%012drandom-%d", n, n%10) }
+
+// heartbeatField is what heartbeats says of a session that counts as alive until then, by the n-th heartbeat, and that does not listen.
+func heartbeatField(until int64, n int) string {
+	return digits(until) + heartbeatNumber(n) + "-" + label
+}

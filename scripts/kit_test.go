@@ -7,7 +7,6 @@ import (
 	"crypto/sha1"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -256,15 +255,6 @@ func (l *listener) received() []string {
 	}
 }
 
-// parseStamp reads the digits of a stamp.
-func parseStamp(tb testing.TB, text any) int64 {
-	tb.Helper()
-	require.Len(tb, text, 16)
-	stamp, err := strconv.ParseInt(fmt.Sprint(text), 10, 64)
-	require.NoError(tb, err)
-	return stamp
-}
-
 // newFixtureAt is newPlace on a server of its own, which the test may change.
 func newFixtureAt(tb testing.TB, options ...redistest.Option) *fixture {
 	tb.Helper()
@@ -322,5 +312,26 @@ func (f *fixture) puts(what, key string) {
 	f.server.MustDo(f, append([]any{made[0], key}, made[2:]...)...)
 }
 
-// notified is the channel of the session whose hold is ended by force.
-func (f *fixture) notified() string { return f.channel + ":told" }
+// ttl returns how long a key lives, in milliseconds: -1 without an end, and -2 if it is missing.
+func (f *fixture) ttl(key string) int64 {
+	f.Helper()
+	if !f.isTimed {
+		ms, _ := f.server.MustDo(f, "PTTL", key).(int64)
+		return ms
+	}
+	ends := redistest.EndOf(f, f.server, key)
+	if ends < 0 {
+		return ends
+	}
+	return max(ends-redistest.LaterMS-f.clock/1000, 0)
+}
+
+// expires sets the life of a key.
+func (f *fixture) expires(key string, life time.Duration) {
+	f.Helper()
+	if !f.isTimed {
+		f.server.MustDo(f, "PEXPIRE", key, life.Milliseconds())
+		return
+	}
+	f.server.MustDo(f, "PEXPIREAT", key, redistest.LaterMS+f.clock/1000+life.Milliseconds())
+}
