@@ -4,11 +4,13 @@ package locktest
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
@@ -111,4 +113,55 @@ func Queue[T any](ctx context.Context, tb testing.TB, call func(ctx context.Cont
 	returned := LaterWith(w, call) //nolint:contextcheck // it has ctx in it
 	redistest.Receive(tb, "a place in the queue of the session", w.Waiting)
 	return returned
+}
+
+// Enqueue runs Lock of a lock on another goroutine, and returns when its session has a further ticket in the lock's queue,
+// and listens to its grants.
+func Enqueue[T any](
+	ctx context.Context, tb testing.TB, server *redistest.Server, name string,
+	lock func(ctx context.Context) (T, error),
+) <-chan Result[T] {
+	tb.Helper()
+	before := Tickets(tb, server, name)
+	returned := LaterWith(ctx, lock)
+	redistest.Await(tb, "a ticket, and its session listens", func() bool {
+		last, _ := server.MustDo(tb, "ZRANGE", Keys(name).QueueKey(), -1, -1).([]any)
+		return Tickets(tb, server, name) > before && len(last) == 1 &&
+			Listeners(tb, server, proto.Grants(proto.DefaultPrefix)+fmt.Sprint(last[0])[:proto.SessionSize]) > 0
+	})
+	return returned
+}
+
+// Tickets returns how many tickets the queue of a lock has.
+func Tickets(tb testing.TB, server *redistest.Server, name string) int {
+	tb.Helper()
+	return Count(tb, server, "ZCARD", Keys(name).QueueKey())
+}
+
+// Together runs n functions at the same time, waits for all of them, and fails the test with
+// every error. It is for things that mostly wait: parallel tests run as many as there are
+// processors.
+func Together(tb testing.TB, n int, run func(i int) error) {
+	tb.Helper()
+	var group sync.WaitGroup
+	errs := make([]error, n)
+	for i := range n {
+		group.Go(func() { errs[i] = run(i) })
+	}
+	group.Wait()
+	for i, err := range errs {
+		if err != nil {
+			tb.Errorf("%d: %v", i, err)
+		}
+	}
+	if tb.Failed() {
+		tb.FailNow()
+	}
+}
+
+// PanicOf returns the error that a function panics with, nil if it does not panic.
+func PanicOf(do func()) (err error) {
+	defer func() { err, _ = recover().(error) }()
+	do()
+	return nil
 }
