@@ -19,6 +19,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/goredis"
+	"github.com/signalbox-go/signalbox/internal/testing/dialtest"
 )
 
 // refused are the fields that are refused by their name.
@@ -69,7 +70,11 @@ func TestEachFieldIsCarriedRefusedOrLeftOut(t *testing.T) {
 			for _, base := range bases {
 				changed := reflect.New(reflect.TypeOf(base)).Elem()
 				changed.Set(reflect.ValueOf(base))
-				setUnusual(t, changed.FieldByIndex(f.Index))
+				if field := changed.FieldByIndex(f.Index); field.Kind() == reflect.Interface {
+					field.Set(implementation(t, field.Type()))
+				} else {
+					dialtest.SetUnusual(field)
+				}
 				after, err := effect(t, changed.Interface())
 				if isRefused {
 					require.ErrorContains(t, err, f.Name+" is set", "%T", base)
@@ -114,34 +119,6 @@ func effect(t *testing.T, options any) (effects []any, err error) {
 	}
 	o.DialCtxFn, o.AuthCredentialsFn = nil, nil // no functions can be compared
 	return append(effects, o), err
-}
-
-// setUnusual sets a field to what no program has by accident.
-func setUnusual(t *testing.T, field reflect.Value) {
-	t.Helper()
-	switch field.Kind() {
-	case reflect.String:
-		field.SetString("unusual")
-	case reflect.Int, reflect.Int64:
-		field.SetInt(2)
-	case reflect.Bool:
-		field.SetBool(true)
-	case reflect.Slice:
-		field.Set(reflect.ValueOf([]string{"unusual"}))
-	case reflect.Func: // it returns zero values
-		field.Set(reflect.MakeFunc(field.Type(), func([]reflect.Value) (results []reflect.Value) {
-			for i := range field.Type().NumOut() {
-				results = append(results, reflect.Zero(field.Type().Out(i)))
-			}
-			return results
-		}))
-	case reflect.Pointer:
-		field.Set(reflect.New(field.Type().Elem()))
-	case reflect.Interface:
-		field.Set(implementation(t, field.Type()))
-	default:
-		t.Fatal("no unusual value for a ", field.Type())
-	}
 }
 
 // implementation returns a value of an interface.

@@ -4,6 +4,8 @@ package dialtest
 
 import (
 	"context"
+	"crypto/tls"
+	"reflect"
 	"sync"
 	"time"
 
@@ -31,4 +33,38 @@ func Use(s *signalbox.Session) {
 	}
 	callers.Wait()
 	_ = s.Close(ctx)
+}
+
+// SetUnusual sets a value, and all that is in it, to what no program has by accident. Interfaces stay nil.
+func SetUnusual(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString("unusual")
+	case reflect.Int, reflect.Int64:
+		v.SetInt(2)
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		SetUnusual(v.Index(0))
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		if config, isTLS := v.Interface().(*tls.Config); isTLS {
+			config.ServerName = "unusual"
+		}
+	case reflect.Func: // it returns zero values
+		v.Set(reflect.MakeFunc(v.Type(), func([]reflect.Value) (results []reflect.Value) {
+			for i := range v.Type().NumOut() {
+				results = append(results, reflect.Zero(v.Type().Out(i)))
+			}
+			return results
+		}))
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Field(i).CanSet() {
+				SetUnusual(v.Field(i))
+			}
+		}
+	default:
+	}
 }

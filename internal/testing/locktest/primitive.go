@@ -62,17 +62,6 @@ func (p Primitive) Queue(name string) string {
 	return Keys(name).QueueKey()
 }
 
-// Heartbeats returns the key of the heartbeats of the sessions in that queue.
-func (p Primitive) Heartbeats(name string) string {
-	switch p.Name {
-	case semaphoreName:
-		return Keys(name).PermitsHeartbeats()
-	case writerName, readerName:
-		return Keys(name).RWHeartbeats()
-	}
-	return Keys(name).HeartbeatsKey()
-}
-
 // Ordered reports whether the lock is granted in the order of the requests.
 func (p Primitive) Ordered() bool { return p.Name != Reentrant().Name }
 

@@ -129,15 +129,6 @@ func (v *View) Free(name string) bool {
 	return err == nil && h.ID == "" && h.Waiting == 0
 }
 
-// Waiting returns how many tickets are in the queue of the lock; -1 if the server does not say.
-func (v *View) Waiting(name string) int {
-	h, err := v.Hold(name)
-	if err != nil {
-		return -1
-	}
-	return h.Waiting
-}
-
 // Now returns the server's time.
 func (v *View) Now(tb testing.TB) time.Time {
 	tb.Helper()
@@ -180,13 +171,4 @@ func (v *View) Leaks() (immortal, held []string, err error) {
 	}
 	held, err = reply[1].AsStrSlice()
 	return immortal, held, err
-}
-
-// NoImmortals fails the test if a lock's key has no end.
-func (v *View) NoImmortals(tb testing.TB) {
-	tb.Helper()
-	immortal, _, err := v.Leaks()
-	if err != nil || len(immortal) > 0 {
-		tb.Fatalf("keys without an end: %s (%v)", strings.Join(immortal, ", "), err)
-	}
 }

@@ -64,7 +64,7 @@ func ReceiveFor[T any](tb testing.TB, limit time.Duration, what string, c <-chan
 // detector, which makes them seven times slower and finds in few rounds what it finds. make test-full runs those of
 // the packages that repeat most in full, without it.
 func Quick() bool {
-	return testing.Short() || underRace
+	return testing.Short() || UnderRace
 }
 
 // Rounds returns how many rounds a test makes of what it repeats: full, or quick if it is to be [Quick]. It is for tests that

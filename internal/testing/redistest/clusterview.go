@@ -165,14 +165,6 @@ type Move struct {
 // migrateLimit bounds the transfer of keys, in milliseconds. It takes about one.
 const migrateLimit = 10_000
 
-// MoveSlot moves a slot with its keys to another node, and returns when every node knows.
-func (c *Cluster) MoveSlot(tb testing.TB, slot int, to *Server) {
-	tb.Helper()
-	m := c.BeginMove(tb, slot, to)
-	m.Keys(tb)
-	m.Finish(tb)
-}
-
 // BeginMove opens a slot at both of its ends. From then on its owner redirects a request for a key that it
 // does not have to the other node (ASK), and refuses a request for several keys if only some of them are
 // away (TRYAGAIN).

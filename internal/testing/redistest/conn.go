@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"crypto/tls"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
 // ReplyError is an error that the server replied, in its words.
@@ -63,22 +68,26 @@ func (t target) do(limit time.Duration, args ...any) (any, error) {
 	return reply, nil
 }
 
-// encode is the request of args. What is not a string or bytes is sent as fmt prints it.
+// encode is the request of args.
 func encode(args []any) []byte {
 	req := fmt.Appendf(nil, "*%d\r\n", len(args))
 	for _, a := range args {
-		var word []byte
-		switch a := a.(type) {
-		case []byte:
-			word = a
-		case string:
-			word = []byte(a)
-		default:
-			word = fmt.Append(nil, a)
-		}
-		req = fmt.Appendf(req, "$%d\r\n%s\r\n", len(word), word)
+		w := word(a)
+		req = fmt.Appendf(req, "$%d\r\n%s\r\n", len(w), w)
 	}
 	return req
+}
+
+// word is an argument as it is sent: strings and bytes as they are, and what else there is as fmt prints it.
+func word(arg any) []byte {
+	switch arg := arg.(type) {
+	case []byte:
+		return arg
+	case string:
+		return []byte(arg)
+	default:
+		return fmt.Append(nil, arg)
+	}
 }
 
 // plain returns a value in Go's own types.
@@ -237,4 +246,44 @@ func length(text string, most int) (int, error) {
 		return 0, fmt.Errorf("%w: length %q", errProtocol, text)
 	}
 	return n, nil
+}
+
+// Refusal is an error reply, in the server's words.
+type Refusal string
+
+// Outcome returns what a script returned: an int, int64 or string, a Refusal, or a []any of these.
+func Outcome(returned any) wire.Outcome {
+	reply, err := wire.NewReply(Result(returned))
+	return wire.Outcome{Reply: reply, Err: err}
+}
+
+// Result is Outcome as a client returns it.
+func Result(returned any) rueidis.RedisResult {
+	// The client makes messages out of two things, its connection and its cache. This is the cache.
+	var message rueidis.RedisMessage
+	if err := message.CacheUnmarshalView(encodeReply(make([]byte, 7), returned)); err != nil {
+		panic(err)
+	}
+	return rueidis.NewResult(message, nil)
+}
+
+// encodeReply writes a message as the client's cache does, after the seven bytes of its life.
+func encodeReply(to []byte, returned any) []byte {
+	switch value := returned.(type) {
+	case int:
+		return encodeReply(to, int64(value))
+	case int64:
+		return binary.BigEndian.AppendUint64(append(to, ':'), uint64(value)) //nolint:gosec // read back as it was
+	case string:
+		return append(binary.BigEndian.AppendUint64(append(to, '$'), uint64(len(value))), value...)
+	case Refusal:
+		return append(binary.BigEndian.AppendUint64(append(to, '-'), uint64(len(value))), value...)
+	case []any:
+		to = binary.BigEndian.AppendUint64(append(to, '*'), uint64(len(value)))
+		for _, element := range value {
+			to = encodeReply(to, element)
+		}
+		return to
+	}
+	panic(fmt.Sprintf("a script does not return a %T", returned))
 }

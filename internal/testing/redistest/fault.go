@@ -18,29 +18,21 @@ type FaultKind int
 
 // The kinds of faults. Other connections are never affected.
 const (
-	// CutBeforeRequest closes the connection instead of forwarding the request. Replies to
-	// earlier requests of the connection that are still on their way are lost as well.
+	// CutBeforeRequest closes the connection instead of forwarding the request.
 	CutBeforeRequest FaultKind = iota + 1
-	// CutAfterRequest forwards the request, waits for the reply, so that the request has been
-	// executed, and closes the connection instead of delivering it. Earlier replies are
-	// delivered, later requests of the connection are not forwarded.
+	// CutAfterRequest forwards the request, waits for the reply, and closes the connection instead of delivering it.
 	CutAfterRequest
-	// CutAfterReply delivers the reply and then closes the connection. Later requests of the
-	// connection are not forwarded.
+	// CutAfterReply delivers the reply and then closes the connection.
 	CutAfterReply
-	// DelayRequest forwards the request after Fault.Delay, also if the client has
-	// closed its connection by then.
+	// DelayRequest forwards the request after Fault.Delay, also if the client has gone by then.
 	DelayRequest
 	// DelayReply delivers the reply after Fault.Delay, counted from its arrival.
 	DelayReply
-	// SwallowRequest drops the request and all later ones. The connection stays open, earlier
-	// replies and pushes still arrive.
+	// SwallowRequest drops the request and all later ones. The connection stays open.
 	SwallowRequest
-	// SwallowReply drops the reply and everything later that the server sends. The
-	// connection stays open, and requests are still forwarded and executed.
+	// SwallowReply drops the reply and everything later that the server sends. Requests are still executed.
 	SwallowReply
-	// HalfOpen drops the request and from then on everything in both directions, what is under
-	// way included. The connection stays open at both ends, also if one of them closes it.
+	// HalfOpen drops the request and everything later in both directions. The connection stays open at both ends.
 	HalfOpen
 )
 
@@ -133,10 +125,6 @@ func Commands(names ...string) Match {
 	}
 }
 
-// logSize is how many requests Log keeps at least. A test that fails is explained by
-// the last few dozen.
-const logSize = 1000
-
 // requestCounter counts the requests of a proxy and hands out the faults armed for them.
 type requestCounter struct {
 	mu struct {
@@ -146,7 +134,6 @@ type requestCounter struct {
 		armed    []*ArmedFault
 		requests int
 		replies  int
-		log      []string
 	}
 }
 
@@ -199,20 +186,11 @@ func (p *Proxy) Replies() int {
 	return p.counter.mu.replies
 }
 
-// ResetCount starts the count of requests and replies again, and empties the log. Faults
-// stay armed for the number they were armed for.
+// ResetCount starts the count of requests and replies again. Faults stay armed for the number they were armed for.
 func (p *Proxy) ResetCount() {
 	p.counter.mu.Lock()
 	defer p.counter.mu.Unlock()
-	p.counter.mu.requests, p.counter.mu.replies, p.counter.mu.log = 0, 0, nil
-}
-
-// Log returns the commands of the last requests, in upper case, also of those that do not
-// count. The order between connections is that of arrival.
-func (p *Proxy) Log() []string {
-	p.counter.mu.Lock()
-	defer p.counter.mu.Unlock()
-	return slices.Clone(p.counter.mu.log)
+	p.counter.mu.requests, p.counter.mu.replies = 0, 0
 }
 
 // arm returns the fault as armed, and how many requests have counted.
@@ -229,9 +207,6 @@ func (c *requestCounter) arm(f Fault) (a *ArmedFault, passed int) {
 
 // request counts a request and returns its fault, after the hook has returned.
 func (c *requestCounter) request(req []string) countedRequest {
-	if len(req) > 0 {
-		c.note(strings.ToUpper(req[0]))
-	}
 	match, hook := c.callbacks()
 	if match != nil && !match(req) {
 		return countedRequest{}
@@ -262,16 +237,6 @@ func (c *requestCounter) next() countedRequest {
 		c.mu.armed = slices.Delete(c.mu.armed, at, at+1)
 	}
 	return next
-}
-
-// note adds an entry to the log.
-func (c *requestCounter) note(entry string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.mu.log) == 2*logSize {
-		c.mu.log = append([]string(nil), c.mu.log[logSize:]...)
-	}
-	c.mu.log = append(c.mu.log, entry)
 }
 
 // reply counts the reply to a request.

@@ -22,10 +22,8 @@ const queueSize = 1024
 // link is a connection of a client, with the connection to the server that was made for it.
 //
 // Each direction has a reader, which decides what happens to a message, and a writer, which forwards it
-// when it is due. The reader closes the queue when its connection ends; the writer then forwards the end.
-// So the requests of a client that has closed its connection are still executed, delayed ones included. The
-// link is over when the server has closed its connection, or the link is severed, and the client has closed
-// its own.
+// when it is due. The reader closes the queue when its connection ends; the writer then forwards the end. So the requests of a
+// client that has gone are still executed. The link is over when both connections are.
 type link struct {
 	proxy             *Proxy
 	client, server    *net.TCPConn
@@ -105,7 +103,6 @@ func (l *link) readReplies() {
 // ended keeps the end of a connection from the other side as long as the direction is muted.
 func (l *link) ended(err error, muted *atomic.Bool) {
 	if errors.Is(err, errProtocol) {
-		l.proxy.counter.note(err.Error())
 		l.sever()
 	}
 	if muted.Load() {
@@ -178,9 +175,8 @@ func (l *link) isSevered() bool {
 }
 
 // sever closes the server's side, and the half of the client's side that the client reads. The other half
-// is read, and dropped, until the client closes it. If both halves were closed, the kernel would send a
-// reset for what the client still sends. The client would see the reset instead of the end, on some systems
-// even instead of replies that it has not read yet.
+// is read, and dropped, until the client closes it: else the kernel would send a reset for what the client still sends, and the
+// client could see that instead of replies.
 func (l *link) sever() {
 	l.once.Do(func() {
 		l.requestsMuted.Store(true)

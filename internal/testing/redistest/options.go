@@ -14,7 +14,6 @@ type Option func(*config)
 type config struct {
 	args     []string
 	failover time.Duration // 0: as quick as can be
-	ahead    time.Duration // the advance of the wall clock
 	steps    *Clock        // the clock that the test sets, or nil
 	secure   func() (*tlsSetup, error)
 }
@@ -38,13 +37,13 @@ func WithFailoverAfter(d time.Duration) Option {
 // WithTLS makes the server speak TLS, with a certificate made for it, and take clients that
 // show none. Its Client and its Do know what to trust. It is for single servers.
 func WithTLS() Option {
-	return func(c *config) { c.secure = newTLS }
+	return func(c *config) { c.secure = func() (*tlsSetup, error) { return newTLS(false) } }
 }
 
 // WithClientCertificates is WithTLS where clients must show a certificate, as those of Client and
 // Do can.
 func WithClientCertificates() Option {
-	return func(c *config) { c.secure = newMutualTLS }
+	return func(c *config) { c.secure = func() (*tlsSetup, error) { return newTLS(true) } }
 }
 
 func newConfig(opts []Option) config {
@@ -57,7 +56,7 @@ func newConfig(opts []Option) config {
 
 // several checks that nothing was asked for that only a single server does.
 func (c config) several() error {
-	if c.secure != nil || c.ahead != 0 || c.steps != nil {
+	if c.secure != nil || c.steps != nil {
 		return errors.New("redistest: TLS, and a clock of its own, are for single servers")
 	}
 	return nil
@@ -65,7 +64,7 @@ func (c config) several() error {
 
 // setup is what a single server is started as.
 func (c config) setup() (setup, error) {
-	s := setup{args: c.args, ahead: c.ahead, steps: c.steps}
+	s := setup{args: c.args, steps: c.steps}
 	if c.secure != nil {
 		var err error
 		if s.tls, err = c.secure(); err != nil {
@@ -83,8 +82,7 @@ type setup struct {
 	files []file   // the files in the server's folder when it starts
 	keeps string   // the one that it rewrites, and finds again after a Restart
 	tls   *tlsSetup
-	ahead time.Duration // the advance of the server's wall clock
-	steps *Clock        // the clock that the test sets, or nil
+	steps *Clock // the clock that the test sets, or nil
 }
 
 // line is the command line of a server without persistence. DEBUG is enabled because DEBUG SLEEP

@@ -81,7 +81,7 @@ func WithParallelism(n int, tests Tests) Tests {
 // embedded server is ten times slower. make test-full runs the long form without it.
 func ShortUnderRace(tests Tests) Tests {
 	return testFunc(func() int {
-		if flag.Parse(); underRace {
+		if flag.Parse(); UnderRace {
 			_ = flag.Set("test.short", "true")
 		}
 		return tests.Run()

@@ -36,9 +36,8 @@ const sentinelFile = "sentinel.conf"
 // when the primary has failed. All methods may be called from any goroutine; those with a test as an
 // argument, from the test's own.
 //
-// A data server that is restarted comes back as an empty primary without a replica, and the sentinels make
-// it a replica of the present primary a second or two later. A primary that is restarted before the
-// sentinels have noticed remains the primary, and its replica becomes as empty.
+// A data server that is restarted is empty, and the sentinels make it a replica a second or two later. A primary that is restarted
+// before they have noticed remains the primary, and its replica becomes as empty.
 type Sentinel struct {
 	data, watch []*Server
 }

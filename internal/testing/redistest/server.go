@@ -185,7 +185,7 @@ func (s *Server) launch() error {
 	log := new(tail)
 	run, err := clocked(program{
 		path: s.binary, args: s.set.line(s.binary, s.port, s.bus), files: s.set.contents(s.mu.kept), log: log,
-	}, s.set.ahead, s.set.steps)
+	}, s.set.steps)
 	if err != nil {
 		return err
 	}
@@ -193,7 +193,7 @@ func (s *Server) launch() error {
 	if err != nil {
 		return err
 	}
-	if s.set.ahead != 0 || s.set.steps != nil {
+	if s.set.steps != nil {
 		defer forgetClock(proc.pid)
 	}
 	if err := s.await(proc); err != nil {
@@ -228,11 +228,8 @@ func (s *Server) await(proc *supervised) error {
 	return fmt.Errorf("redistest: server did not reply within %v: %w", startLimit, last)
 }
 
-// Ports are picked from [firstPort, endPort), below the range from which Linux takes the
-// local ports of outgoing connections (32768 and up by default). A server that is down
-// between Kill and Restart keeps its port that way: neither a connection of another
-// process nor the client that redials it, and would end up connected to itself, can
-// be given that port.
+// Ports are picked from [firstPort, endPort), below the range from which Linux takes the local ports of outgoing connections: a
+// client that redials a server that is down must not be given its port.
 const (
 	firstPort = 20000
 	endPort   = 32000
@@ -240,11 +237,8 @@ const (
 )
 
 // reservation keeps a loopback port from every other server and proxy of this package, in any process, even
-// while nothing listens on it. That is more than convenience: sentinels and nodes of a cluster keep calling
-// one of them that is down, and would mistake any server on its port for it.
-//
-// It is a UDP socket of the same number, which nothing else here uses. A TCP socket would conflict with the
-// server. The kernel closes it however the process ends.
+// while nothing listens on it: sentinels and nodes of a cluster keep calling one of them that is down. It is a UDP socket of the
+// same number, which the kernel closes however the process ends.
 type reservation struct {
 	port   int
 	socket net.PacketConn

@@ -28,22 +28,13 @@ import (
 // supervisor learns of every end, SIGKILL included, and then kills the program with
 // SIGKILL, which a stopped program cannot outlive either, and removes the folder.
 //
-// The parent-death signal of Linux, the other way to do this, was not taken: it is sent
-// when the thread that forked ends, not the process, so each server would need an OS
-// thread pinned for its life; it removes no folder; and a set-uid binary drops it.
+// The parent-death signal of Linux would not do: it is sent when the thread that forked ends, and removes no folder.
 //
 // Why it holds:
-//   - The supervisor leads a session of its own: what a terminal or a runner sends to
-//     the process group of the test does not reach it. HUP, INT, QUIT and TERM sent to
-//     itself do nothing: the lifeline alone says when it is time. A shell cannot be made to kill
-//     at a signal without fail, since one that comes between its last check for signals and its
-//     read waits there with it. Until the program has started the traps are handlers, not
-//     SIG_IGN, which the program would inherit.
-//   - kill hits the right process: its process id cannot be given to another before it
-//     is waited for, which comes after. (A shell that reaps its children early, as bash
-//     does, loses this argument only for a program that ended by itself.)
-//   - A background command of a shell gets /dev/null as standard input unless it is
-//     redirected from another descriptor; hence descriptor 5.
+//   - The supervisor leads a session of its own, and ignores signals: the lifeline alone says when it is time. Until the
+//     program has started the traps are handlers, not SIG_IGN, which the program would inherit.
+//   - kill hits the right process: its process id cannot be given to another before it is waited for, which comes after.
+//   - A background command of a shell gets /dev/null as standard input unless it is redirected: hence descriptor 5.
 //   - After the start the supervisor keeps none of the program's descriptors, so the
 //     reader of the program's standard error sees its end when the program ends.
 const supervisor = `

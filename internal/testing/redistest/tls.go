@@ -3,16 +3,22 @@
 package redistest
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
+	"math/big"
+	"net"
 	"strings"
+	"time"
 )
 
 // The files of a server that speaks TLS, in its folder.
 const (
-	authorityFile   = "authority.pem"
 	certificateFile = "certificate.pem"
 	keyFile         = "key.pem"
 )
@@ -20,55 +26,42 @@ const (
 // tlsSetup is what a server and its clients need to speak TLS. All of it is made in this process for one
 // server, and no other client or server trusts it.
 type tlsSetup struct {
-	authority, certificate, key string // PEM
-	client                      *tls.Config
+	certificate, key string // PEM
+	client           *tls.Config
 }
 
-// newTLS makes a setup in which clients show no certificate.
-func newTLS() (*tlsSetup, error) {
-	a, err := newAuthority()
-	if err != nil {
-		return nil, err
-	}
-	return a.setup()
-}
+// certificateLife is how long certificates are valid, which is longer than any test. They are valid from an
+// hour before now, because a test may set clocks back while it runs.
+const certificateLife = 24 * time.Hour
 
-// newMutualTLS makes a setup in which clients must show a certificate.
-func newMutualTLS() (*tlsSetup, error) {
-	a, err := newAuthority()
-	if err != nil {
-		return nil, err
-	}
-	client, err := a.issue(x509.ExtKeyUsageClientAuth)
-	if err != nil {
-		return nil, err
-	}
-	s, err := a.setup()
-	if err != nil {
-		return nil, err
-	}
-	s.client.Certificates = []tls.Certificate{client}
-	return s, nil
-}
-
-// setup makes a server's certificate, and what a client needs to trust it.
-func (a *authority) setup() (*tlsSetup, error) {
-	server, err := a.issue(x509.ExtKeyUsageServerAuth)
-	if err != nil {
-		return nil, err
-	}
-	key, err := x509.MarshalPKCS8PrivateKey(server.PrivateKey)
+// newTLS makes a certificate of this host that is its own authority. The server shows it, and so do clients if they must.
+func newTLS(mutual bool) (*tlsSetup, error) { //nolint:revive // two options, one of each
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, fmt.Errorf("redistest: key: %w", err)
 	}
-	trusted := x509.NewCertPool()
-	trusted.AddCert(a.certificate)
-	return &tlsSetup{
-		authority:   armor("CERTIFICATE", a.certificate.Raw),
-		certificate: armor("CERTIFICATE", server.Certificate[0]),
-		key:         armor("PRIVATE KEY", key),
-		client:      &tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12},
-	}, nil
+	now := time.Now()
+	form := &x509.Certificate{
+		SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: "redistest"},
+		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(certificateLife),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		DNSNames:    []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, form, form, key.Public(), key)
+	if err != nil {
+		return nil, fmt.Errorf("redistest: certificate: %w", err)
+	}
+	encoded, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, fmt.Errorf("redistest: key: %w", err)
+	}
+	s := &tlsSetup{armor("CERTIFICATE", der), armor("PRIVATE KEY", encoded), &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}}
+	s.client.RootCAs.AppendCertsFromPEM([]byte(s.certificate))
+	if mutual {
+		s.client.Certificates = []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}
+	}
+	return s, nil
 }
 
 // mutual reports whether clients must show a certificate.
@@ -80,7 +73,7 @@ func (s *tlsSetup) args() []string {
 		clients = "yes"
 	}
 	return []string{
-		"--tls-ca-cert-file", authorityFile,
+		"--tls-ca-cert-file", certificateFile,
 		"--tls-cert-file", certificateFile,
 		"--tls-key-file", keyFile,
 		"--tls-auth-clients", clients,
@@ -88,7 +81,7 @@ func (s *tlsSetup) args() []string {
 }
 
 func (s *tlsSetup) files() []file {
-	return []file{{authorityFile, s.authority}, {certificateFile, s.certificate}, {keyFile, s.key}}
+	return []file{{certificateFile, s.certificate}, {keyFile, s.key}}
 }
 
 // hint says what to do about a server that did not start for a reason that its log does not name.
