@@ -110,9 +110,7 @@ func fenced(t *testing.T, to clients, options ...signalbox.LockOption) *reentran
 
 func TestJavaReturnsTheCounterAsTokenOfAnyHolder(t *testing.T) {
 	t.Parallel()
-	eachRelease(t, func(t *testing.T, release string) {
-		server := redistest.Start(t)
-		p := newPeer(t, release, server)
+	eachPeer(t, func(t *testing.T, server *redistest.Server, p *peer) {
 		server.MustDo(t, "SET", counter, "41")
 		require.Equal(t, "42", p.must(t, "a", "fence-try", "a", 0, 60_000))
 		require.Equal(t, "null", p.must(t, "b", "fence-try", "a", 0, 60_000))

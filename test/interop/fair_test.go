@@ -248,9 +248,7 @@ func (p *peer) ownersOf(t *testing.T, threads ...string) (owners []string) {
 
 func TestJavaChainsTheDeadlinesOfAQueue(t *testing.T) {
 	t.Parallel()
-	eachRelease(t, func(t *testing.T, release string) {
-		server := redistest.Start(t)
-		p := newPeer(t, release, server)
+	eachPeer(t, func(t *testing.T, server *redistest.Server, p *peer) {
 		owners := p.ownersOf(t, "b", "c", "d", "e")
 		before := now()
 		held(t, server, "a", time.Hour)
@@ -285,9 +283,7 @@ func TestJavaChainsTheDeadlinesOfAQueue(t *testing.T) {
 
 func TestJavaNotifiesTheHeadOfTheQueue(t *testing.T) {
 	t.Parallel()
-	eachRelease(t, func(t *testing.T, release string) {
-		server := redistest.Start(t)
-		p := newPeer(t, release, server)
+	eachPeer(t, func(t *testing.T, server *redistest.Server, p *peer) {
 		published := receive(t, server, queueChannel+"x", queueChannel+"y", "redisson_lock__channel:{a}")
 		addToQueue(t, server, "x", now()+waitMS)
 		addToQueue(t, server, "y", now()+waitMS)
@@ -304,9 +300,7 @@ func TestJavaNotifiesTheHeadOfTheQueue(t *testing.T) {
 
 func TestJavaDropsTheHeadOfTheQueueAtItsDeadline(t *testing.T) {
 	t.Parallel()
-	eachRelease(t, func(t *testing.T, release string) {
-		server := redistest.Start(t)
-		p := newPeer(t, release, server)
+	eachPeer(t, func(t *testing.T, server *redistest.Server, p *peer) {
 		addToQueue(t, server, "x", now()-1)
 		addToQueue(t, server, "y", now()+waitMS)
 		addToQueue(t, server, "z", now()-1)

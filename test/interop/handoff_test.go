@@ -171,9 +171,7 @@ func ownersOf(t *testing.T, server *redistest.Server, name string) []string {
 // them are Java's: the hash, and a key for each reader.
 func TestAWriterWaitsForTheReadersOfBothSides(t *testing.T) {
 	t.Parallel()
-	eachRelease(t, func(t *testing.T, release string) {
-		server := redistest.Start(t)
-		p := newPeer(t, release, server)
+	eachPeer(t, func(t *testing.T, server *redistest.Server, p *peer) {
 		kind := sharedKinds()["rwlock"]
 		all, others := kind.sides(t, p, "a", server), kind.sides(t, p, "b", server)
 		for _, writer := range []string{"java writer", "go writer"} {
@@ -219,9 +217,7 @@ func waits(r countdown.Round) <-chan error {
 // P1, P6: a latch opens for both sides, and not before, whichever side starts it and whichever counts last.
 func TestALatchThatEitherSideOpensWakesBoth(t *testing.T) {
 	t.Parallel()
-	eachRelease(t, func(t *testing.T, release string) {
-		server := redistest.Start(t)
-		p := newPeer(t, release, server)
+	eachPeer(t, func(t *testing.T, server *redistest.Server, p *peer) {
 		s := newSession(t, server)
 		for _, starter := range []string{"java", "go"} {
 			for _, last := range []string{"java", "go"} {

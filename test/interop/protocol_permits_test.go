@@ -36,9 +36,7 @@ func permits(t *testing.T, server *redistest.Server, name string) map[string]int
 
 func TestJavaPublishesPermitsAsANumber(t *testing.T) {
 	t.Parallel()
-	eachRelease(t, func(t *testing.T, release string) {
-		server := redistest.Start(t)
-		p := newPeer(t, release, server)
+	eachPeer(t, func(t *testing.T, server *redistest.Server, p *peer) {
 		published := receive(t, server, "redisson_sc:{a}", "redisson_sc:{b}:c")
 		p.must(t, "a", "permit-found", "a", 5)
 		require.Equal(t, "redisson_sc:{a} 5", next(t, published), "all that there are")
@@ -63,9 +61,7 @@ func TestJavaPublishesPermitsAsANumber(t *testing.T) {
 
 func TestJavaCountsBelowZeroWhenThereAreFewer(t *testing.T) {
 	t.Parallel()
-	eachRelease(t, func(t *testing.T, release string) {
-		server := redistest.Start(t)
-		p := newPeer(t, release, server)
+	eachPeer(t, func(t *testing.T, server *redistest.Server, p *peer) {
 		p.must(t, "a", "permit-found", "a", 5)
 		ids := p.must(t, "a", "permit-take", "a", 3, 60_000)
 		p.must(t, "a", "permit-set", "a", 1)
@@ -80,9 +76,7 @@ func TestJavaCountsBelowZeroWhenThereAreFewer(t *testing.T) {
 
 func TestJavaTakesOutPermitsThatHaveEnded(t *testing.T) {
 	t.Parallel()
-	eachRelease(t, func(t *testing.T, release string) {
-		server := redistest.Start(t)
-		p := newPeer(t, release, server)
+	eachPeer(t, func(t *testing.T, server *redistest.Server, p *peer) {
 		published := receive(t, server, "redisson_sc:{a}")
 		server.MustDo(t, "SET", "a", "1")
 		for _, id := range []string{"0123456789abcdef", "0123456789abcdeg", "0123456789abcdeh"} {
@@ -110,9 +104,7 @@ func TestJavaTakesOutPermitsThatHaveEnded(t *testing.T) {
 
 func TestJavaReleasesSeveralPermitsIfItHasAll(t *testing.T) {
 	t.Parallel()
-	eachRelease(t, func(t *testing.T, release string) {
-		server := redistest.Start(t)
-		p := newPeer(t, release, server)
+	eachPeer(t, func(t *testing.T, server *redistest.Server, p *peer) {
 		p.must(t, "a", "permit-found", "a", 3)
 		ids := p.must(t, "a", "permit-take", "a", 2, 60_000)
 		first, _, _ := strings.Cut(ids, ",")
@@ -125,9 +117,7 @@ func TestJavaReleasesSeveralPermitsIfItHasAll(t *testing.T) {
 
 func TestJavaLengthensAPermitByItsScore(t *testing.T) {
 	t.Parallel()
-	eachRelease(t, func(t *testing.T, release string) {
-		server := redistest.Start(t)
-		p := newPeer(t, release, server)
+	eachPeer(t, func(t *testing.T, server *redistest.Server, p *peer) {
 		p.must(t, "a", "permit-found", "a", 1)
 		id := p.must(t, "a", "permit-take", "a", 1, 60_000)
 		before := permits(t, server, "a")[id]
@@ -143,9 +133,7 @@ func TestJavaLengthensAPermitByItsScore(t *testing.T) {
 
 func TestAJavaWaiterForAPermitTriesAgainWhenTheFirstEnds(t *testing.T) {
 	t.Parallel()
-	eachRelease(t, func(t *testing.T, release string) {
-		server := redistest.Start(t)
-		p := newPeer(t, release, server)
+	eachPeer(t, func(t *testing.T, server *redistest.Server, p *peer) {
 		server.MustDo(t, "SET", "a", "0")
 		ends := now() + 1000
 		server.MustDo(t, "ZADD", "{a}:timeout", ends, "0123456789abcdef")
@@ -158,9 +146,7 @@ func TestAJavaWaiterForAPermitTriesAgainWhenTheFirstEnds(t *testing.T) {
 
 func TestJavasPlainSemaphoreIsANumber(t *testing.T) {
 	t.Parallel()
-	eachRelease(t, func(t *testing.T, release string) {
-		server := redistest.Start(t)
-		p := newPeer(t, release, server)
+	eachPeer(t, func(t *testing.T, server *redistest.Server, p *peer) {
 		published := receive(t, server, "redisson_sc:{a}")
 		require.Equal(t, "false", p.must(t, "a", "plain-try", "a", 1, 0), "the capacity was not set")
 		require.Equal(t, "true", p.must(t, "a", "plain-found", "a", 5))
@@ -214,9 +200,7 @@ func TestJavaPublishesPermitsBySlotInACluster(t *testing.T) {
 
 func TestJavaPublishesTheStateOfALatch(t *testing.T) {
 	t.Parallel()
-	eachRelease(t, func(t *testing.T, release string) {
-		server := redistest.Start(t)
-		p := newPeer(t, release, server)
+	eachPeer(t, func(t *testing.T, server *redistest.Server, p *peer) {
 		published := receive(t, server, "redisson_countdownlatch__channel__{a}", "redisson_countdownlatch__channel__{{b}:c}")
 		p.must(t, "a", "latch-start", "a", 2)
 		require.Equal(t, "redisson_countdownlatch__channel__{a} 1", next(t, published), "a count begins")
@@ -300,9 +284,7 @@ func TestJavasLocksThatAreEnteredOnceAreShared(t *testing.T) {
 
 func TestJavasLockOfAMapIsAnRLock(t *testing.T) {
 	t.Parallel()
-	eachRelease(t, func(t *testing.T, release string) {
-		server := redistest.Start(t)
-		p := newPeer(t, release, server)
+	eachPeer(t, func(t *testing.T, server *redistest.Server, p *peer) {
 		p.must(t, "a", "other-lock", "map", "m,k", 60_000)
 		all := keys(t, server)
 		require.Len(t, all, 1)
@@ -343,9 +325,7 @@ func TestJavasFasterMultiLockIsAcquiredBesideGo(t *testing.T) {
 // another one; one of that name keeps the transaction out.
 func TestJavasTransactionLocksAKeyOfItsOwn(t *testing.T) {
 	t.Parallel()
-	eachRelease(t, func(t *testing.T, release string) {
-		server := redistest.Start(t)
-		p := newPeer(t, release, server)
+	eachPeer(t, func(t *testing.T, server *redistest.Server, p *peer) {
 		p.must(t, "a", "tx-set", "k", "v")
 		require.Equal(t, []string{"k:transaction_lock"}, keys(t, server))
 		g := newGoSide(t, server, byLock)

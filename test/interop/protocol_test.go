@@ -59,9 +59,7 @@ func next(t *testing.T, published <-chan string) string {
 
 func TestJavaCountsEntriesInTheField(t *testing.T) {
 	t.Parallel()
-	eachRelease(t, func(t *testing.T, release string) {
-		server := redistest.Start(t)
-		p := newPeer(t, release, server)
+	eachPeer(t, func(t *testing.T, server *redistest.Server, p *peer) {
 		owner := p.owner(t, "a")
 		for _, entries := range []string{"1", "2", "3"} {
 			p.must(t, "a", "lock", "a", 60_000)
@@ -81,9 +79,7 @@ func TestJavaCountsEntriesInTheField(t *testing.T) {
 
 func TestJavaPublishesAReleaseAsAZero(t *testing.T) {
 	t.Parallel()
-	eachRelease(t, func(t *testing.T, release string) {
-		server := redistest.Start(t)
-		p := newPeer(t, release, server)
+	eachPeer(t, func(t *testing.T, server *redistest.Server, p *peer) {
 		published := receive(t, server, "redisson_lock__channel:{a}", "redisson_lock__channel:{b}:c")
 		for _, name := range []string{"a", "{b}:c"} {
 			p.must(t, "a", "lock", name, 60_000)
@@ -124,9 +120,7 @@ func held(t *testing.T, server *redistest.Server, key string, life time.Duration
 
 func TestAJavaWaiterTriesAgainWhenTheKeyEnds(t *testing.T) {
 	t.Parallel()
-	eachRelease(t, func(t *testing.T, release string) {
-		server := redistest.Start(t)
-		p := newPeer(t, release, server)
+	eachPeer(t, func(t *testing.T, server *redistest.Server, p *peer) {
 		held(t, server, "a", time.Second)
 		p.must(t, "a", "lock", "a", 60_000) // no message was published
 		require.Contains(t, hash(t, server, "a"), p.owner(t, "a"))
@@ -215,9 +209,7 @@ func requireKeys(t *testing.T, server *redistest.Server, want ...string) {
 
 func TestJavaKeepsTheHashAsLongAsItsReadersLast(t *testing.T) {
 	t.Parallel()
-	eachRelease(t, func(t *testing.T, release string) {
-		server := redistest.Start(t)
-		p := newPeer(t, release, server)
+	eachPeer(t, func(t *testing.T, server *redistest.Server, p *peer) {
 		p.must(t, "a", "rw.lock", "x", "read", 60_000)
 		p.must(t, "b", "rw.lock", "x", "read", 600_000)
 		p.must(t, "c", "rw.lock", "x", "read", 20_000)
@@ -232,9 +224,7 @@ func TestJavaKeepsTheHashAsLongAsItsReadersLast(t *testing.T) {
 
 func TestJavaWritesAgainForLonger(t *testing.T) {
 	t.Parallel()
-	eachRelease(t, func(t *testing.T, release string) {
-		server := redistest.Start(t)
-		p := newPeer(t, release, server)
+	eachPeer(t, func(t *testing.T, server *redistest.Server, p *peer) {
 		a := p.owner(t, "a")
 		p.must(t, "a", "rw.lock", "x", "write", 60_000)
 		p.must(t, "a", "rw.lock", "x", "write", 60_000)
@@ -247,9 +237,7 @@ func TestJavaWritesAgainForLonger(t *testing.T) {
 
 func TestJavaPublishesZeroAfterReadingAndOneAfterWriting(t *testing.T) {
 	t.Parallel()
-	eachRelease(t, func(t *testing.T, release string) {
-		server := redistest.Start(t)
-		p := newPeer(t, release, server)
+	eachPeer(t, func(t *testing.T, server *redistest.Server, p *peer) {
 		published := receive(t, server, rwChannel("x"), "redisson_rwlock:{y}:z")
 		p.must(t, "a", "rw.lock", "x", "read", 60_000)
 		p.must(t, "b", "rw.lock", "x", "read", 60_000)
@@ -275,9 +263,7 @@ func TestJavaPublishesZeroAfterReadingAndOneAfterWriting(t *testing.T) {
 
 func TestJavaReadersPassAWriterThatWaits(t *testing.T) {
 	t.Parallel()
-	eachRelease(t, func(t *testing.T, release string) {
-		server := redistest.Start(t)
-		p := newPeer(t, release, server)
+	eachPeer(t, func(t *testing.T, server *redistest.Server, p *peer) {
 		p.must(t, "a", "rw.lock", "x", "read", 60_000)
 		writer := p.send("b", "rw.lock", "x", "write", 60_000)
 		redistest.Await(t, "a subscription", func() bool { return locktest.Listeners(t, server, rwChannel("x")) == 1 })
@@ -290,9 +276,7 @@ func TestJavaReadersPassAWriterThatWaits(t *testing.T) {
 
 func TestJavaRenewsAReaderAndTheHash(t *testing.T) {
 	t.Parallel()
-	eachRelease(t, func(t *testing.T, release string) {
-		server := redistest.Start(t)
-		p := newPeer(t, release, server)
+	eachPeer(t, func(t *testing.T, server *redistest.Server, p *peer) {
 		a := p.owner(t, "a")
 		p.must(t, "a", "rw.lock", "x", "read", -1)
 		p.must(t, "a", "rw.lock", "y", "write", -1)

@@ -26,7 +26,9 @@ func TestAServersClockIsAMinuteOff(t *testing.T) {
 	for name, ahead := range map[string]time.Duration{"Ahead": off, "Behind": -off} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := redistest.Start(t, redistest.WithClockAhead(ahead))
+			clock := redistest.NewClock(t)
+			clock.Set(t, ahead)
+			server := redistest.Start(t, redistest.WithClock(clock))
 			view := locktest.NewView(t, server)
 			locktest.Each(t, func(t *testing.T, p locktest.Primitive) {
 				one := p.New(locktest.SteadySession(t, server), p.Name, signalbox.WithRenewedLease(clockLease))

@@ -446,3 +446,19 @@ func elsewhere(t *testing.T, cluster *redistest.Cluster, slot int) *redistest.Se
 	t.Fatal("one node has every slot")
 	return nil
 }
+
+// long is a context for what waits until servers, wires or other processes are there again.
+func long(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// mustStartRound starts a round.
+func mustStartRound(t *testing.T, l *countdown.Latch, n int) countdown.Round {
+	t.Helper()
+	r, err := l.Start(locktest.Context(t), n)
+	require.NoError(t, err)
+	return r
+}

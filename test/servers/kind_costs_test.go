@@ -79,7 +79,7 @@ func TestUncontendedPair_CommandsAndBytes(t *testing.T) { //nolint:paralleltest 
 
 // P7: a request that makes a lock object and a context with a deadline makes no more objects than this.
 func TestUncontendedPair_FreshObject_Allocations(t *testing.T) {
-	if isRace {
+	if redistest.UnderRace {
 		t.Skip("the race detector makes pools drop what they keep")
 	}
 	alone(t, native, func(f *kindFixture) {
@@ -103,7 +103,7 @@ func TestUncontendedPair_FreshObject_Allocations(t *testing.T) {
 
 // P7: a lock that its session keeps is used again without an allocation.
 func TestKeptPair_AllocatesNothing(t *testing.T) {
-	if isRace {
+	if redistest.UnderRace {
 		t.Skip("the race detector makes pools drop what they keep")
 	}
 	alone(t, func(k lockKind) bool { return k.Name == locktest.Reentrant().Name }, func(f *kindFixture) {

@@ -328,3 +328,14 @@ func TestLocksOfOneNameInTwoDatabasesAreTwo(t *testing.T) {
 		require.NoError(f, locktest.IgnoreUnconfirmed(last.Unlock()))
 	})
 }
+
+// common is the server of all tests that do nothing to it. Tests that count its commands do not run in parallel.
+var common *redistest.Server
+
+func TestMain(m *testing.M) {
+	redistest.RegisterChild("member", runMember)
+	if redistest.RunChild() {
+		return
+	}
+	redistest.VerifyTestMain(redistest.WithParallelism(12, redistest.WithServer(m, func(s *redistest.Server) { common = s })))
+}
