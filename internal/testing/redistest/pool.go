@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"testing"
 
 	"github.com/redis/rueidis"
@@ -23,7 +24,7 @@ type PooledServer struct {
 func Pool(s *Server) *PooledServer {
 	client, err := rueidis.NewClient(rueidis.ClientOption{
 		InitAddress: []string{s.Addr()}, ForceSingleClient: true, AlwaysRESP2: true, DisableCache: true, DisableRetry: true,
-		ConnWriteTimeout: Patience, ClientSetInfo: rueidis.DisableClientSetInfo,
+		ConnWriteTimeout: Patience, Dialer: net.Dialer{Timeout: Patience}, ClientSetInfo: rueidis.DisableClientSetInfo,
 	})
 	if err != nil {
 		panic(fmt.Sprintf("redistest: %s: %v", s.Addr(), err)) // it has just started
