@@ -276,8 +276,7 @@ func nameOf(t *testing.T, s *signalbox.Session, name string) inspect.Entry {
 // Of several permits those that were seen end.
 func TestBreakSeenLeavesOtherPermits(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	s := locktest.SteadySession(t, server)
+	s := locktest.SteadySession(t, redistest.Start(t))
 	permits := semaphore.New(s, "x", 3)
 	first, err := permits.Acquire(locktest.Context(t), 1)
 	require.NoError(t, err)
@@ -308,8 +307,7 @@ func TestBreakResetsARoundAndEndsATerm(t *testing.T) {
 
 func TestBreakAsksForTheKindOfANameWithTwo(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	s := locktest.SteadySession(t, server)
+	s := locktest.SteadySession(t, redistest.Start(t))
 	lock := locktest.Must(t, reentrant.New(s, "x").Lock)
 	permit, err := semaphore.New(s, "x", 1).Acquire(locktest.Context(t), 1)
 	require.NoError(t, err)

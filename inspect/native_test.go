@@ -172,8 +172,7 @@ func TestAPartOfAQuorum(t *testing.T) {
 
 func TestNamesAreDecoded(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	s := locktest.SteadySession(t, server)
+	s := locktest.SteadySession(t, redistest.Start(t))
 	strange := []string{"order/{42}", "order/\x1b[2J", "order/%41", "order/\xff\xfe", "order/ü", "order/*?[a]\\", "order/\u0085"}
 	for _, name := range append(strange, "other") {
 		lease := locktest.Must(t, reentrant.New(s, name).Lock)

@@ -38,7 +38,7 @@ func TestAServersClockIsAMinuteOff(t *testing.T) {
 					lease := locktest.Must(t, one.Lock)
 					require.Greater(t, lease.Token(), last)
 					deadline := lease.Deadline()
-					left := view.MustHold(t, p.Name).Ends.Sub(view.Now(t))
+					left := view.MustHold(t, p.Name).Ends.Sub(locktest.ServerTime(t, server))
 					require.LessOrEqual(t, left, clockLease)
 					require.False(t, time.Now().Add(left).Before(deadline), "it ends there first")
 					waiting := locktest.LaterWith(locktest.Context(t), other.Lock)
@@ -75,7 +75,7 @@ func TestAServersClockIsSetWhileALockIsHeld(t *testing.T) {
 				next, err := other.TryLock(locktest.Context(t))
 				if step < 0 {
 					require.ErrorIs(t, err, signalbox.ErrHeld)
-					left := view.MustHold(t, p.Name).Ends.Sub(view.Now(t))
+					left := view.MustHold(t, p.Name).Ends.Sub(locktest.ServerTime(t, server))
 					require.LessOrEqual(t, left, clockLease)
 					require.False(t, time.Now().Add(left).Before(lease.Deadline()), "it ends there first")
 					require.NoError(t, lease.Unlock())

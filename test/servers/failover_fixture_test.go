@@ -282,6 +282,13 @@ func (f *failoverFixture) mustRest() {
 	require.Empty(f, f.immortal())
 }
 
+// mustAllRest is mustRest of several.
+func mustAllRest(all []*failoverFixture) {
+	for _, f := range all {
+		f.mustRest()
+	}
+}
+
 // mustReceive requires that waiters are woken by messages: a poll wakes them as well, but only after most of a second. A stall of
 // the machine makes a round slow, and messages that are lost make most of them slow. Best soon after others waited: a session that
 // listened through a fault is asked to wait while its channel lingers, and does not subscribe anew. P6.

@@ -53,9 +53,7 @@ func TestAHoldThatTheReplicaNeverHadIsReportedLost(t *testing.T) {
 		f.mustUnlock(f.mustLock(f.lock(f.session())))
 		f.holders.mustBeTrue(t)
 	}
-	for _, f := range all {
-		f.mustRest()
-	}
+	mustAllRest(all)
 }
 
 // P4, P6: the primary dies under waiters and under many clients that alternate, some of which are just
@@ -78,9 +76,7 @@ func TestWaitersOutliveTheirPrimary(t *testing.T) {
 		crowds[i].end()
 		f.mustReceive()
 	}
-	for _, f := range all {
-		f.mustRest()
-	}
+	mustAllRest(all)
 }
 
 // P4, P5: a lock is released at a primary that is about to die. The caller gets an unknown outcome, and the
@@ -114,9 +110,7 @@ func TestAnUnlockIsResolvedAtTheNewPrimary(t *testing.T) {
 		f.mustUnlock(waiters[i].lease)
 		f.holders.mustBeTrue(t)
 	}
-	for _, f := range all {
-		f.mustRest()
-	}
+	mustAllRest(all)
 }
 
 // P1, P2, P3, P6: a primary is stopped, replaced, and continues. Holds that its replica had continue, and waiters move to the new one
@@ -241,9 +235,7 @@ func TestWhatAnOldPrimaryGrantsIsReportedLost(t *testing.T) {
 		f.mustUnlock(held[i])
 		f.mustUnlock(f.mustLock(f.lock(f.sessions[0])))
 	}
-	for _, f := range all {
-		f.mustRest()
-	}
+	mustAllRest(all)
 }
 
 // P1: with min-replicas-to-write a primary without its replica grants nothing: neither the old one nor, until
@@ -295,9 +287,7 @@ func TestMinReplicasKeepAnOldPrimaryFromGranting(t *testing.T) {
 		require.NoError(t, <-waiting[i])
 		f.holders.mustBeTrue(t)
 	}
-	for _, f := range all {
-		f.mustRest()
-	}
+	mustAllRest(all)
 }
 
 // movingAddress is one address that means a primary, and means its replica after a failover. Connections that were made
@@ -310,22 +300,10 @@ type movingAddress struct {
 
 func startAddress(t *testing.T) *movingAddress {
 	t.Helper()
-	a := &movingAddress{old: redistest.Start(t), next: redistest.Start(t)}
-	replicate(t, a.next, a.old)
+	a := &movingAddress{old: redistest.Start(t)}
+	a.next = locktest.StartReplica(t, a.old)
 	a.Proxy = redistest.NewProxy(t, a.old.Addr())
 	return a
-}
-
-// replicate makes a server the replica of another, with all of its data.
-func replicate(t *testing.T, replica, primary *redistest.Server) {
-	t.Helper()
-	host, port, err := net.SplitHostPort(primary.Addr())
-	require.NoError(t, err)
-	replica.MustDo(t, "REPLICAOF", host, port)
-	redistest.Await(t, "a link to the primary", func() bool {
-		info, _ := replica.MustDo(t, "INFO", "replication").(string)
-		return strings.Contains(info, "master_link_status:up")
-	})
 }
 
 // failOver promotes the replica, and lets the former primary serve as before.

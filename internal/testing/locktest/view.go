@@ -134,16 +134,6 @@ func (v *View) Free(name string) bool {
 	return err == nil && h.ID == "" && h.Waiting == 0
 }
 
-// Now returns the server's time.
-func (v *View) Now(tb testing.TB) time.Time {
-	tb.Helper()
-	parts, err := v.client.Do(context.Background(), v.client.B().Time().Build()).AsIntSlice()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return time.Unix(parts[0], parts[1]*1000)
-}
-
 // inspect names what must not be there: keys that never end, holds, and queues.
 const inspect = `
 local immortal, held = {}, {}
