@@ -334,6 +334,7 @@ var common *redistest.Server
 
 func TestMain(m *testing.M) {
 	redistest.RegisterChild("member", runMember)
+	redistest.RegisterChild("writer", runWriter)
 	if redistest.RunChild() {
 		return
 	}

@@ -355,6 +355,14 @@ func (c *Cluster) replicate() error {
 	return nil
 }
 
+// AddAllSlots makes the server, which has --cluster-enabled, the only node of a cluster.
+func (s *Server) AddAllSlots(tb testing.TB) {
+	tb.Helper()
+	if err := s.addSlots(0, Slots); err != nil {
+		tb.Fatal(err)
+	}
+}
+
 // addSlots gives a node the slots from first to the one before end.
 func (s *Server) addSlots(first, end int) error {
 	words := []any{"CLUSTER", "ADDSLOTSRANGE", first, end - 1}
