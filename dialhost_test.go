@@ -64,7 +64,7 @@ func TestDialSaysWhatIsWrongWithAHost(t *testing.T) {
 	secure, mutual := redistest.Start(t, redistest.WithTLS()), redistest.Start(t, redistest.WithClientCertificates())
 	authority := func(s *redistest.Server) string {
 		folder, _ := s.MustDo(t, "CONFIG", "GET", "dir").([]any)
-		return "?ca=" + url.QueryEscape(filepath.Join(fmt.Sprint(folder[1]), "authority.pem"))
+		return "?ca=" + url.QueryEscape(filepath.Join(fmt.Sprint(folder[1]), "certificate.pem"))
 	}
 	web, shell := listen(t, otherProgram("", "HTTP/1.1 400 Bad Request\r\n\r\n")), listen(t, otherProgram("SSH-2.0-OpenSSH_9.2\r\n", ""))
 	echo := listen(t, otherProgram("", "500 zecret-password\r\n"))

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/signalboxtest"
 )
 
@@ -65,4 +66,11 @@ func (w *world) schedule(job gocron.JobDefinition, task func(ctx context.Context
 		time.Sleep(10 * time.Second) // Shutdown polls without a pause while jobs run, so time would stand still
 		_ = scheduler.Shutdown()
 	}
+}
+
+// serverURL is where the example finds a server.
+var serverURL string
+
+func TestMain(m *testing.M) {
+	redistest.VerifyTestMain(redistest.WithServer(m, func(s *redistest.Server) { serverURL = s.URL() }))
 }

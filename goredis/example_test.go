@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"testing"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/signalbox-go/signalbox/goredis"
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
@@ -57,4 +59,11 @@ func ExampleDialOptions_sentinels() {
 		log.Fatal(err)
 	}
 	defer session.Close(context.Background())
+}
+
+// serverURL is where the example finds a server.
+var serverURL string
+
+func TestMain(m *testing.M) {
+	redistest.VerifyTestMain(redistest.WithServer(m, func(s *redistest.Server) { serverURL = s.URL() }))
 }

@@ -84,3 +84,11 @@ func unlocked(t *testing.T, returned <-chan locktest.Result[signalbox.Lease]) {
 	t.Helper()
 	require.NoError(t, locktest.IgnoreUnconfirmed(locktest.MustHave(t, returned).Unlock()))
 }
+
+// serverURL is where the examples find a server.
+var serverURL string
+
+func TestMain(m *testing.M) {
+	// A client of a cluster asks for its nodes up to a second after one was lost.
+	redistest.VerifyTestMain(redistest.WithParallelism(6, redistest.WithServer(m, func(s *redistest.Server) { serverURL = s.URL() })))
+}

@@ -5,7 +5,10 @@ package inspect_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,6 +23,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/once"
+	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/redlock"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/rwlock"
@@ -168,8 +172,7 @@ func TestAPartOfAQuorum(t *testing.T) {
 
 func TestNamesAreDecoded(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	s := locktest.SteadySession(t, server)
+	s := locktest.SteadySession(t, redistest.Start(t))
 	strange := []string{"order/{42}", "order/\x1b[2J", "order/%41", "order/\xff\xfe", "order/ü", "order/*?[a]\\", "order/\u0085"}
 	for _, name := range append(strange, "other") {
 		lease := locktest.Must(t, reentrant.New(s, name).Lock)
@@ -256,4 +259,233 @@ func TestBadArgumentsOfInspect(t *testing.T) {
 	server.Kill()
 	_, failures := listed(t, s, "")
 	require.Len(t, failures, 1)
+}
+
+// javaTakes acquires permits as the Java client does: the ids are random, and the number is less by as many.
+const javaTakes = `
+for i = 1, ARGV[1] do
+  redis.call('ZADD', KEYS[2], ARGV[2], string.format('java%012d', i))
+end
+redis.call('SETNX', KEYS[1], ARGV[3])
+redis.call('DECRBY', KEYS[1], ARGV[1])`
+
+const never = "922337203685477" // the end of a permit without one
+
+// P2: Break ends permits of Java and of Go, hands them to the waiters, and notifies holders by message: their leases
+// are not renewed, and end in an hour.
+func TestBreakEndsPermitsInRedissonsLayout(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	java := signalbox.WithDefaults(signalbox.WithLayout(redisson.Layout()), signalbox.WithFixedLease(time.Hour))
+	s, operator := locktest.SteadySession(t, server, java), locktest.SteadySession(t, server, java)
+	server.MustDo(t, "EVAL", javaTakes, 2, "x", "{x}:timeout", 2, never, 5)
+	held, err := semaphore.New(s, "x", 5).Acquire(locktest.Context(t), 2)
+	require.NoError(t, err)
+	own, err := semaphore.New(operator, "x", 5).Acquire(locktest.Context(t), 1)
+	require.NoError(t, err)
+	next := locktest.LaterWith(locktest.Context(t), func(ctx context.Context) (signalbox.Lease, error) {
+		return semaphore.New(operator, "x", 5).Acquire(ctx, 4)
+	})
+	redistest.Await(t, "a waiter", func() bool { return locktest.Listeners(t, server, "redisson_sc:{x}") == 1 })
+	redistest.Await(t, "a session that listens", func() bool { return locktest.Channels(s) == 2 })
+	require.NoError(t, inspect.Break(locktest.Context(t), operator, "x"))
+	redistest.Receive(t, "the loss", held.Done())
+	require.ErrorIs(t, held.Err(), signalbox.ErrLost)
+	require.ErrorIs(t, held.Unlock(), signalbox.ErrLost)
+	redistest.Receive(t, "the operator's own loss", own.Done())
+	unlocked(t, next)
+	require.Equal(t, "5", server.MustDo(t, "GET", "x"))
+	require.Zero(t, server.MustDo(t, "EXISTS", "{x}:timeout"))
+	require.ErrorIs(t, inspect.Break(locktest.Context(t), operator, "x"), signalbox.ErrWrongKind, "a number may be anything")
+}
+
+// P2: a session that listens already when it makes its first semaphore is notified too.
+func TestSessionThatListensHearsOfBrokenPermits(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	java := signalbox.WithDefaults(signalbox.WithLayout(redisson.Layout()), signalbox.WithFixedLease(time.Hour))
+	s, operator := locktest.SteadySession(t, server, java), locktest.SteadySession(t, server, java)
+	lock := locktest.Must(t, reentrant.New(s, "lock").Lock)
+	redistest.Await(t, "a session that listens", func() bool { return locktest.Channels(s) == 1 })
+	held, err := semaphore.New(s, "x", 1).Acquire(locktest.Context(t), 1)
+	require.NoError(t, err)
+	require.NoError(t, inspect.Break(locktest.Context(t), operator, "x"))
+	redistest.Receive(t, "the loss", held.Done())
+	require.ErrorIs(t, held.Err(), signalbox.ErrLost)
+	require.NoError(t, lock.Unlock())
+}
+
+// P1: permits are ended in pages. Those that ended by themselves are left to the next acquire, and are free once.
+func TestBreakEndsThousandsOfPermitsInPages(t *testing.T) {
+	t.Parallel()
+	const n, ended = 2300, 70
+	server := redistest.Start(t)
+	s := locktest.SteadySession(t, server, signalbox.WithDefaults(signalbox.WithLayout(redisson.Layout())))
+	server.MustDo(t, "EVAL", javaTakes, 2, "x", "{x}:timeout", n, never, n+ended)
+	for i := range ended {
+		server.MustDo(t, "ZADD", "{x}:timeout", 1000, fmt.Sprintf("ended%011d", i))
+	}
+	server.MustDo(t, "DECRBY", "x", ended)
+	require.Equal(t, "0", server.MustDo(t, "GET", "x"))
+	sent := server.SentBy(func() { require.NoError(t, inspect.Break(locktest.Context(t), s, "x")) })
+	require.LessOrEqual(t, sent["zrem"], int64(5))
+	require.LessOrEqual(t, sent["zrange"], int64(8))
+	require.Equal(t, "2300", server.MustDo(t, "GET", "x"))
+	permits, err := semaphore.New(s, "x", n+ended).Acquire(locktest.Context(t), 1)
+	require.NoError(t, err)
+	require.NoError(t, permits.Unlock())
+	require.Equal(t, "2370", server.MustDo(t, "GET", "x"))
+	require.Zero(t, server.MustDo(t, "EXISTS", "{x}:timeout"))
+}
+
+// The permits of an RSemaphore have no ids: Break refuses, and changes nothing. Nor does it change a key of another
+// program that has the name of the one beside the number.
+func TestBreakRefusesPermitsWithoutIDs(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := locktest.SteadySession(t, server, signalbox.WithDefaults(signalbox.WithLayout(redisson.Layout())))
+	permits, err := semaphore.New(s, "plain", 5, semaphore.Plain()).Acquire(locktest.Context(t), 2)
+	require.NoError(t, err)
+	err = inspect.Break(locktest.Context(t), s, "plain")
+	require.ErrorIs(t, err, signalbox.ErrBadOption)
+	require.ErrorContains(t, err, `break "plain"`)
+	require.ErrorContains(t, err, "plain semaphore")
+	require.NoError(t, permits.Err())
+	require.NoError(t, permits.Unlock())
+	require.Equal(t, "5", server.MustDo(t, "GET", "plain"))
+
+	server.MustDo(t, "SET", "other", "5")
+	server.MustDo(t, "ZADD", "{other}:timeout", never, "a member of its own")
+	require.ErrorIs(t, inspect.Break(locktest.Context(t), s, "other"), signalbox.ErrWrongKind)
+	require.Equal(t, "5", server.MustDo(t, "GET", "other"))
+	require.Equal(t, int64(1), server.MustDo(t, "ZCARD", "{other}:timeout"))
+
+	// It does not end those whose ids it knows either, though they are in an earlier page.
+	server.MustDo(t, "EVAL", javaTakes, 2, "mixed", "{mixed}:timeout", 600, never, 600)
+	server.MustDo(t, "ZADD", "{mixed}:timeout", never, "x: behind them")
+	require.ErrorIs(t, inspect.Break(locktest.Context(t), s, "mixed"), signalbox.ErrWrongKind)
+	require.Equal(t, "0", server.MustDo(t, "GET", "mixed"))
+	require.Equal(t, int64(601), server.MustDo(t, "ZCARD", "{mixed}:timeout"))
+
+	fenced := locktest.SteadySession(t, server, signalbox.WithDefaults(signalbox.WithLayout(redisson.Layout(redisson.Fenced))))
+	server.MustDo(t, "EVAL", javaTakes, 2, "x", "{x}:timeout", 1, never, 5)
+	require.ErrorIs(t, inspect.Break(locktest.Context(t), fenced, "x"), signalbox.ErrBadOption)
+}
+
+// P2: in a cluster the message reaches the holder's session at whatever node it listens.
+func TestBreakEndsPermitsInACluster(t *testing.T) {
+	t.Parallel()
+	redistest.Slow(t, "the nodes of a cluster serve two seconds after their start")
+	cluster := redistest.StartCluster(t, redistest.WithFailoverAfter(time.Minute))
+	java := signalbox.WithDefaults(signalbox.WithLayout(redisson.Layout()), signalbox.WithFixedLease(time.Hour))
+	s, operator := locktest.Session(t, cluster, java), locktest.Session(t, cluster, java)
+	for i := range 6 {
+		name := fmt.Sprintf("n/%d", i)
+		held, err := semaphore.New(s, name, 2).Acquire(locktest.Context(t), 2)
+		require.NoError(t, err)
+		redistest.Await(t, "a session that listens", func() bool { return locktest.Channels(s) == 2 })
+		require.NoError(t, inspect.Break(locktest.Context(t), operator, name))
+		redistest.Receive(t, "the loss", held.Done())
+		require.ErrorIs(t, held.Unlock(), signalbox.ErrLost)
+		free, err := semaphore.New(operator, name, 2).Available(locktest.Context(t))
+		require.NoError(t, err)
+		require.Equal(t, 2, free)
+	}
+}
+
+// Fills a server with names that are held, and as many that were released.
+const fill = `
+for i = ARGV[1], ARGV[2] do
+  local key = 'sb:{many/' .. i .. '}:lock'
+  redis.call('SET', key, 'sb1l1795246514376753' .. string.rep('a', 41) .. 'r-' .. 'label', 'PX', 60000)
+  redis.call('SET', 'sb:{idle/' .. i .. '}:lock', 'sb1-1795246514376753', 'PX', 60000)
+end`
+
+func TestTenThousandNamesTakeBoundedCalls(t *testing.T) {
+	t.Parallel()
+	const names = 10_000
+	server := redistest.Start(t)
+	for from := 1; from <= names; from += 1000 {
+		server.MustDo(t, "EVAL", fill, 0, from, from+999)
+	}
+	s := locktest.SteadySession(t, server)
+	holders := 0
+	seen := make(map[string]bool)
+	sent := server.SentBy(func() {
+		for entry, err := range inspect.Names(locktest.Context(t), s, "many/") {
+			require.NoError(t, err)
+			require.False(t, seen[entry.Name])
+			seen[entry.Name] = true
+			holders += entry.HolderCount
+		}
+	})
+	require.Len(t, seen, names)
+	require.Equal(t, names, holders)
+	require.LessOrEqual(t, sent["scan"], int64(2*names/500+2))
+	require.LessOrEqual(t, sent["evalsha"], int64(names))
+	require.LessOrEqual(t, sent["exists"], int64(names))
+
+	// The loop can be left.
+	for range inspect.Names(locktest.Context(t), s, "many/") {
+		break
+	}
+}
+
+func TestAPageIsOnePipeline(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	server.MustDo(t, "EVAL", fill, 0, 1, 500)
+	s := locktest.SteadySession(t, server)
+	require.Len(t, all(t, s, "many/"), 500) // the server knows the scripts
+	before := reads(t, server)
+	require.Len(t, all(t, s, "many/"), 500)
+	require.Less(t, reads(t, server)-before, int64(200))
+}
+
+func reads(t *testing.T, server *redistest.Server) int64 {
+	t.Helper()
+	var n int64
+	text := fmt.Sprint(server.MustDo(t, "INFO", "stats"))
+	_, rest, found := strings.Cut(text, "total_reads_processed:")
+	require.True(t, found)
+	_, err := fmt.Sscan(rest, &n)
+	require.NoError(t, err)
+	return n
+}
+
+func TestEachNodeOfAClusterIsListed(t *testing.T) {
+	t.Parallel()
+	redistest.Slow(t, "the nodes of a cluster serve two seconds after their start")
+	cluster := redistest.StartCluster(t, redistest.WithFailoverAfter(time.Minute))
+	s := locktest.Session(t, cluster)
+	owners := make(map[*redistest.Server]int)
+	for i := range 30 {
+		name := fmt.Sprintf("n/%d", i)
+		lease := locktest.Must(t, reentrant.New(s, name, signalbox.WithFixedLease(redistest.Patience)).Lock)
+		defer lease.Unlock()
+		owners[cluster.Owner(t, cluster.Slot(t, locktest.Key(name)))]++
+	}
+	require.Len(t, owners, 3)
+	require.Len(t, all(t, s, "n/"), 30)
+	l := running(t, locktest.Session(t, cluster), "n/")
+	require.Len(t, l.Snapshot(locktest.Context(t)).Entries, 30)
+
+	frozen := cluster.Owner(t, cluster.Slot(t, locktest.Key("n/0")))
+	frozen.Freeze()
+	defer frozen.Thaw()
+	entries, failures := listed(t, s, "n/")
+	require.Len(t, entries, 30-owners[frozen])
+	require.Len(t, failures, 1)
+	var node *inspect.NodeError
+	require.ErrorAs(t, failures[0], &node)
+	require.Equal(t, frozen.Addr(), node.Node)
+	redistest.Await(t, "the names of the other nodes", func() bool {
+		now := l.Snapshot(locktest.Context(t))
+		return errors.As(now.Err, &node) && len(now.Entries) == 30-owners[frozen]
+	})
+	frozen.Thaw()
+	redistest.Await(t, "all names", func() bool {
+		now := l.Snapshot(locktest.Context(t))
+		return now.Err == nil && len(now.Entries) == 30
+	})
 }

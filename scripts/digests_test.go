@@ -6,6 +6,7 @@ import (
 	"crypto/sha1" //nolint:gosec // the digest by which a server names a script, no secret
 	"flag"
 	"fmt"
+	"log"
 	"os"
 	"strings"
 	"testing"
@@ -74,4 +75,23 @@ func TestTheServerKnowsAScriptByTheDigestOfItsFile(t *testing.T) {
 	for _, s := range all {
 		require.Equal(t, s.SHA1, server.MustDo(t, "SCRIPT", "LOAD", s.Source), s.Name)
 	}
+}
+
+// What SLOWLOG shows as EVALSHA of a digest is the script with that SHA1.
+func Example() {
+	digest := scripts.LockLeave.SHA1 // from SLOWLOG
+	all, err := scripts.All()
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, s := range all {
+		if s.SHA1 == digest {
+			title, _, _ := strings.Cut(s.Source, "\n")
+			fmt.Println(s.Name, s.Version)
+			fmt.Println(title)
+		}
+	}
+	// Output:
+	// lock/leave 1
+	// -- lock/leave v1
 }

@@ -7,7 +7,6 @@ import (
 	"crypto/sha1"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -256,15 +255,6 @@ func (l *listener) received() []string {
 	}
 }
 
-// parseStamp reads the digits of a stamp.
-func parseStamp(tb testing.TB, text any) int64 {
-	tb.Helper()
-	require.Len(tb, text, 16)
-	stamp, err := strconv.ParseInt(fmt.Sprint(text), 10, 64)
-	require.NoError(tb, err)
-	return stamp
-}
-
 // newFixtureAt is newPlace on a server of its own, which the test may change.
 func newFixtureAt(tb testing.TB, options ...redistest.Option) *fixture {
 	tb.Helper()
@@ -322,5 +312,87 @@ func (f *fixture) puts(what, key string) {
 	f.server.MustDo(f, append([]any{made[0], key}, made[2:]...)...)
 }
 
-// notified is the channel of the session whose hold is ended by force.
-func (f *fixture) notified() string { return f.channel + ":told" }
+// ttl returns how long a key lives, in milliseconds: -1 without an end, and -2 if it is missing.
+func (f *fixture) ttl(key string) int64 {
+	f.Helper()
+	if !f.isTimed {
+		ms, _ := f.server.MustDo(f, "PTTL", key).(int64)
+		return ms
+	}
+	ends := redistest.EndOf(f, f.server, key)
+	if ends < 0 {
+		return ends
+	}
+	return max(ends-redistest.LaterMS-f.clock/1000, 0)
+}
+
+// expires sets the life of a key.
+func (f *fixture) expires(key string, life time.Duration) {
+	f.Helper()
+	if !f.isTimed {
+		f.server.MustDo(f, "PEXPIRE", key, life.Milliseconds())
+		return
+	}
+	f.server.MustDo(f, "PEXPIREAT", key, redistest.LaterMS+f.clock/1000+life.Milliseconds())
+}
+
+// server is shared by the tests that change nothing but keys of their own.
+var server *redistest.PooledServer
+
+func TestMain(m *testing.M) {
+	redistest.VerifyTestMain(redistest.WithServer(withPool{m}, func(s *redistest.Server) { server = redistest.Pool(s) }))
+}
+
+// pool has the servers that no test uses now, of those that tests may change. It has room for as many as were started: a test
+// that waited for room would keep those from running that make it.
+var pool struct {
+	sync.Mutex
+	idle []*redistest.PooledServer
+}
+
+// withPool are tests whose servers are closed when all have run.
+type withPool struct{ redistest.Tests }
+
+// Run implements redistest.Tests.
+func (w withPool) Run() int {
+	defer func() {
+		server.Close()
+		for _, s := range pool.idle {
+			s.Close()
+			s.Server.Close()
+		}
+	}()
+	return w.Tests.Run()
+}
+
+// serverOfOwn returns a server that no other test uses until this one ends. The test may fill its memory and write any key.
+func serverOfOwn(tb testing.TB) *redistest.PooledServer {
+	tb.Helper()
+	s := idleServer()
+	if s == nil {
+		started, err := redistest.StartServer()
+		require.NoError(tb, err)
+		s = redistest.Pool(started)
+	}
+	tb.Cleanup(func() {
+		s.MustDo(tb, "CONFIG", "SET", "maxmemory", 0)
+		s.MustDo(tb, "FLUSHALL")
+		pool.Lock()
+		defer pool.Unlock()
+		pool.idle = append(pool.idle, s)
+	})
+	return s
+}
+
+// idleServer takes a server from the pool, or returns nil.
+func idleServer() *redistest.PooledServer {
+	pool.Lock()
+	defer pool.Unlock()
+	last := len(pool.idle) - 1
+	if last < 0 {
+		return nil
+	}
+	s := pool.idle[last]
+	pool.idle = pool.idle[:last]
+	return s
+}

@@ -5,9 +5,11 @@ package scripts_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -78,6 +80,84 @@ func TestAKeyThatIsNoGroupIsLeftAlone(t *testing.T) {
 				if code := list[0]; script != scripts.ShardsRelease {
 					require.Contains(t, []any{int64(0), int64(-2)}, code, script.Name)
 				}
+			}
+		})
+	}
+}
+
+// greatest is the greatest lease in these tests, in microseconds.
+const greatest int64 = 30_000_000
+
+// H19: what a file or a replica has of a server says nothing of when its life was compared: who starts with that compares.
+func TestThatALifeWasComparedIsNotReplayed(t *testing.T) {
+	t.Parallel()
+	f := newFixtureAt(t, redistest.WithArgs("--appendonly", "yes", "--dir", t.TempDir()))
+	info, _ := f.server.MustDo(t, "INFO", "server").(string)
+	_, life, _ := strings.Cut(info, "run_id:")
+	since := func(compared int64) string { return "sb1e" + digits(noon-greatest) + digits(compared) + life[:40] }
+	f.server.MustDo(t, "SET", "epoch", since(noon-greatest), "PX", 7*24*3600*1000)
+	reply, err := f.tryKeys(scripts.RedlockAcquire, []string{f.key, "epoch", "fence"}, writtenFor(ours), lease, digits(noon), "", greatest)
+	require.NoError(t, err)
+	require.Equal(t, digits(noon), reply)
+	require.Equal(t, since(noon), f.server.MustDo(t, "GET", "epoch"))
+	f.server.MustDo(t, "DEBUG", "LOADAOF")
+	require.Equal(t, since(noon-greatest), f.server.MustDo(t, "GET", "epoch"))
+	require.Equal(t, votedFor(ours, noon, ""), f.value(), "as the rest of it is")
+}
+
+func TestASharedReaderHasAKeyInTheSlotOfTheLock(t *testing.T) {
+	t.Parallel()
+	server := serverOfOwn(t)
+	for name, key := range map[string]string{"a": "{a}:", "{a}b": "{a}b:", "a{b": "a{b:"} {
+		server.MustDo(t, "EVAL", scripts.Load("redisson/rwlock-acquire", 1).Source, 1, name, gos, 60_000, later, "PUBLISH", "c", "1", "r")
+		require.Equal(t, "1", server.MustDo(t, "GET", key+gos+":rwlock_timeout:1"), name)
+	}
+}
+
+// isSharded is 1 if the server has sharded channels, which came with Redis 7.0.
+func isSharded(t *testing.T) int64 {
+	t.Helper()
+	if redistest.IsOld(t) {
+		return 0
+	}
+	return 1
+}
+
+func TestHelloReturnsWhetherKeysAreEvicted(t *testing.T) {
+	t.Parallel()
+	f := newFixtureAt(t, redistest.WithArgs("--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru"))
+	require.Equal(t, []any{int64(1), digits(noon), "67108864", "allkeys-lru", isSharded(t)}, f.run(scripts.SessionHello))
+}
+
+// writes returns how many writes the server has counted. A write that changes nothing counts.
+func (f *fixture) writes() string {
+	f.Helper()
+	info, _ := f.server.MustDo(f, "INFO", "persistence").(string)
+	_, rest, found := strings.Cut(info, "rdb_changes_since_last_save:")
+	require.True(f, found)
+	count, _, _ := strings.Cut(rest, "\r\n")
+	return count
+}
+
+// P1: a replica that has a rewrite has all that was written before.
+func TestARewriteIsAlwaysAWrite(t *testing.T) {
+	t.Parallel()
+	for name, keep := range map[string]func(f *fixture){
+		"String":    func(f *fixture) { f.set(votedFor(ours, noon, ""), time.Minute) },
+		"SortedSet": func(f *fixture) { f.server.MustDo(f, "ZADD", f.key, noon, ours); f.expires(f.key, time.Minute) },
+		"Endless":   func(f *fixture) { f.server.MustDo(f, "HSET", f.key, ours, 1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixtureAt(t)
+			f.isTimed = true
+			keep(f)
+			unchanged := f.untouched()
+			for range 2 {
+				before := f.writes()
+				require.Equal(t, int64(1), first(f.run(scripts.SessionRewrite)))
+				require.NotEqual(t, before, f.writes())
+				unchanged()
 			}
 		})
 	}

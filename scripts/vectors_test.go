@@ -183,12 +183,14 @@ func TestVectorsOfValuesAndGrants(t *testing.T) {
 // The example of an exchange is what the scripts do.
 func TestVectorsOfAnExchange(t *testing.T) {
 	t.Parallel()
-	q := queueFixtureOf(newFixture(t))
-	q.isTimed = true
+	f := newFixture(t)
+	f.isTimed = true
+	name := strings.TrimSuffix(f.key, "lock")
+	keys := []string{f.key, name + "queue", name + "heartbeats"}
 	all, err := scripts.All()
 	require.NoError(t, err)
 	for _, step := range readVectors(t).Exchange {
-		q.clock = int64(wire.ParseStamp(step.Now))
+		f.clock = int64(wire.ParseStamp(step.Now))
 		var script *scripts.Script
 		for _, s := range all {
 			if s.Name == step.Script {
@@ -198,7 +200,7 @@ func TestVectorsOfAnExchange(t *testing.T) {
 		require.NotNil(t, script, step.Script)
 		var listeners []*listener
 		for _, m := range step.Messages {
-			at := *q.fixture
+			at := *f
 			at.channel = m.Channel
 			listeners = append(listeners, at.listen())
 		}
@@ -206,10 +208,10 @@ func TestVectorsOfAnExchange(t *testing.T) {
 		for i, arg := range step.Args {
 			args[i] = arg
 		}
-		reply, err := q.tryKeys(script, q.keys(), args...)
+		reply, err := f.tryKeys(script, keys, args...)
 		require.NoError(t, err)
 		require.Equal(t, integers(step.Reply), reply, step.What)
-		require.Equal(t, step.Holder, q.value(), step.What)
+		require.Equal(t, step.Holder, f.value(), step.What)
 		for i, m := range step.Messages {
 			require.Equal(t, []string{m.Text}, listeners[i].received(), step.What)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/signalbox-go/signalbox/countdown"
 	"github.com/signalbox-go/signalbox/election"
 	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/inspect"
 	"github.com/signalbox-go/signalbox/multilock"
 	"github.com/signalbox-go/signalbox/once"
 	"github.com/signalbox-go/signalbox/redisson"
@@ -24,6 +25,7 @@ import (
 	"github.com/signalbox-go/signalbox/rwlock"
 	"github.com/signalbox-go/signalbox/semaphore"
 	"github.com/signalbox-go/signalbox/setnx"
+	"github.com/signalbox-go/signalbox/shards"
 	"github.com/signalbox-go/signalbox/signalboxtest"
 )
 
@@ -332,5 +334,102 @@ func TestAMoveBetweenLayoutsIsTested(t *testing.T) {
 				return nil
 			}), signalbox.ErrLost)
 		}
+	})
+}
+
+// A pause that is shorter than what is left of the lease loses nothing.
+func TestAShortPauseLosesNothing(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T) {
+		kit := signalboxtest.New(t)
+		s := kit.Session()
+		lease, err := reentrant.New(s, "a").Lock(t.Context())
+		require.NoError(t, err)
+		kit.Pause(s)
+		kit.Pause(s)
+		require.True(t, kit.HeldBy("a", s))
+		kit.Resume(s)
+		kit.Resume(s)
+		require.NoError(t, lease.Err())
+		require.NoError(t, lease.Unlock())
+		require.False(t, kit.IsHeld("a"))
+	})
+}
+
+// Calls and messages wait for the end of a pause: a waiter that was granted the lock in it has the lock then.
+func TestMessagesWaitForTheEndOfAPause(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		kit := signalboxtest.New(t)
+		waiter := kit.Session()
+		other := kit.Hold("a")
+		got := make(chan signalbox.Lease, 2)
+		lock := func(name string) {
+			lease, err := reentrant.New(waiter, name).Lock(t.Context())
+			if err == nil {
+				got <- lease
+			}
+		}
+		go lock("a")
+		kit.Advance(100 * time.Millisecond)
+		kit.Pause(waiter)
+		other.Release()
+		go lock("b")
+		kit.Advance(time.Second)
+		require.Empty(t, got)
+		require.True(t, kit.HeldBy("a", waiter), "it does not know yet")
+		require.False(t, kit.IsHeld("b"))
+		kit.Resume(waiter)
+		ended := time.Now()
+		for range 2 {
+			require.NoError(t, (<-got).Unlock())
+		}
+		require.LessOrEqual(t, time.Since(ended), 200*time.Millisecond)
+	})
+}
+
+// A user's test of a group: members join, one is cut off, one stands still, one is ended by force, and one leaves.
+func TestGroupOfShards(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		kit := signalboxtest.New(t)
+		join := func() (*signalbox.Session, *shards.Member) {
+			s := kit.Session()
+			m, err := shards.New(s, "orders", shards.Count(8)).Join(t.Context())
+			require.NoError(t, err)
+			go func() { // ends when the member has left
+				for c := range m.Changes() {
+					if c.Kind != shards.Granted {
+						_ = c.Shard.Release()
+					}
+				}
+			}()
+			return s, m
+		}
+		session, a := join()
+		_, b := join()
+		kit.Advance(10 * time.Second)
+		require.Equal(t, []int{4, 4}, []int{a.Owned(), b.Owned()})
+
+		kit.Partition(session) // as if its process was killed
+		kit.Advance(30 * time.Second)
+		require.Equal(t, []int{0, 8}, []int{a.Owned(), b.Owned()})
+		kit.Heal(session)
+		kit.Advance(30 * time.Second)
+		require.Equal(t, []int{4, 4}, []int{a.Owned(), b.Owned()})
+
+		kit.Pause(session) // as if its process was stopped
+		kit.Advance(30 * time.Second)
+		require.Equal(t, 8, b.Owned())
+		kit.Resume(session)
+		kit.Advance(30 * time.Second)
+		require.Equal(t, []int{4, 4}, []int{a.Owned(), b.Owned()})
+
+		require.NoError(t, inspect.Break(t.Context(), kit.Session(), "orders")) // all members lose their shards, and join again
+		kit.Advance(30 * time.Second)
+		require.Equal(t, []int{4, 4}, []int{a.Owned(), b.Owned()})
+		require.NoError(t, a.Leave(context.Background()))
+		kit.Advance(10 * time.Second)
+		require.Equal(t, 8, b.Owned())
 	})
 }

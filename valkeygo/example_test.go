@@ -6,9 +6,11 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"testing"
 
 	"github.com/valkey-io/valkey-go"
 
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/valkeygo"
 )
@@ -31,4 +33,11 @@ func ExampleDial() {
 	}
 	fmt.Println(lease.Unlock())
 	// Output: <nil>
+}
+
+// serverURL is where the example finds a server.
+var serverURL string
+
+func TestMain(m *testing.M) {
+	redistest.VerifyTestMain(redistest.WithServer(m, func(s *redistest.Server) { serverURL = s.URL() }))
 }

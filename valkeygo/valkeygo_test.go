@@ -19,6 +19,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/testing/dialtest"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/reentrant"
@@ -50,7 +51,7 @@ func TestEachFieldIsCarriedOrLeftOut(t *testing.T) {
 		seen[f.Name] = true
 		var full valkey.ClientOption
 		from := reflect.ValueOf(&full).Elem().FieldByIndex(f.Index)
-		setUnusual(from)
+		dialtest.SetUnusual(from)
 		require.False(t, from.IsZero(), f.Name)
 		result := valkeygo.ClientOption(full)
 		if slices.Contains(none, f.Name) {
@@ -70,40 +71,6 @@ func TestEachFieldIsCarriedOrLeftOut(t *testing.T) {
 		return valkey.AuthCredentials{}, errors.New("no token")
 	}}).AuthCredentialsFn(rueidis.AuthCredentialsContext{})
 	require.ErrorContains(t, err, "no token")
-}
-
-// setUnusual sets a value, and all that is in it, to what no program has by accident.
-func setUnusual(v reflect.Value) {
-	switch v.Kind() {
-	case reflect.String:
-		v.SetString("unusual")
-	case reflect.Int, reflect.Int64:
-		v.SetInt(7)
-	case reflect.Bool:
-		v.SetBool(true)
-	case reflect.Slice:
-		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
-		setUnusual(v.Index(0))
-	case reflect.Pointer:
-		v.Set(reflect.New(v.Type().Elem()))
-		if v.Type() == reflect.TypeFor[*tls.Config]() {
-			v.Elem().FieldByName("ServerName").SetString("unusual")
-		}
-	case reflect.Func: // it returns zero values
-		v.Set(reflect.MakeFunc(v.Type(), func([]reflect.Value) (results []reflect.Value) {
-			for i := range v.Type().NumOut() {
-				results = append(results, reflect.Zero(v.Type().Out(i)))
-			}
-			return results
-		}))
-	case reflect.Struct:
-		for i := range v.NumField() {
-			if v.Field(i).CanSet() {
-				setUnusual(v.Field(i))
-			}
-		}
-	default:
-	}
 }
 
 // requireSame compares values of types of two clients.

@@ -5,14 +5,21 @@
 package main_test
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	main "github.com/signalbox-go/signalbox/cmd/signalbox"
+	"github.com/signalbox-go/signalbox/election"
+	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/inspect"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
@@ -271,4 +278,204 @@ func TestACommandCanCallSignalbox(t *testing.T) {
 	server.MustDo(t, "CONFIG", "SET", "requirepass", "geheim")
 	env := environment(server.URL(), "SIGNALBOX_PASSWORD=geheim", "SIGNALBOX="+binary)
 	startWith(t, env, "run", "outer", "--", "sh", "-c", `"$SIGNALBOX" run inner -- true`).ended(0)
+}
+
+// years is a duration near the longest of all.
+const years = "2562047h"
+
+// badNumbers are values of each flag that is a number or a duration, by command: what is too small, too large, and no number.
+var badNumbers = map[string]string{
+	"run --wait":               "-1s NaN 1e300",
+	"run --conflict-exit-code": "-1 256",
+	"run --capacity":           "-1 0 2147483648 9223372036854775808",
+	"run --permits":            "-1 0 2147483648 9223372036854775808",
+	"run --min":                "-1s NaN " + years,
+	"run --lease":              "-1s 0 1ns " + years,
+	"run --grace":              "-1s " + years,
+	"move --wait":              "-1s NaN 1e300",
+	"wait --wait":              "-1s NaN 1e300",
+	"watch --every":            "-1s 0 1ns " + years,
+	"serve --every":            "-1s 0 1ns " + years,
+	"shards serve --count":     "-1 0 65537 9223372036854775808",
+	"shards serve --weight":    "-1 0 1001 9223372036854775808",
+	"shards serve --limit":     "-1 0 65537 9223372036854775808",
+	"shards serve --lease":     "-1s 0 1ns " + years,
+	"shards serve --grace":     "-1s " + years,
+	"shards serve --drain":     "-1s " + years,
+}
+
+// A number or a duration of the command line that is too small or too large is a wrong usage, and nothing runs.
+func TestEveryNumberOfTheCommandLineHasBounds(t *testing.T) {
+	t.Parallel()
+	url := redistest.Start(t).URL()
+	listed := make(map[string]bool)
+	eachCommand(main.NewRoot(), func(cmd *cobra.Command) {
+		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if !slices.Contains([]string{"string", "stringArray", "bool"}, f.Value.Type()) {
+				listed[strings.TrimPrefix(cmd.CommandPath(), "signalbox ")+" --"+f.Name] = true
+			}
+		})
+	})
+	for name, values := range badNumbers {
+		require.True(t, listed[name], "there is no %s", name)
+		delete(listed, name)
+		command, flag, _ := strings.Cut(name, " --")
+		for value := range strings.FieldsSeq(values) {
+			args := append(strings.Fields(command), "--"+flag+"="+value)
+			switch {
+			case flag == "permits":
+				args = append(args, "--capacity=2")
+			case command == "shards serve" && flag != "count":
+				args = append(args, "--count=1")
+			}
+			if command == "run" || command == "wait" || command == "move" || command == "shards serve" {
+				args = append(args, "name")
+			}
+			if command == "run" || command == "shards serve" {
+				args = append(args, "--", "false")
+			}
+			p := start(t, url, args...) // a process of its own: run and shards serve wait for every child of theirs
+			require.Equal(t, 2, p.code(), "%s: %s", args, p.output())
+		}
+	}
+	require.Empty(t, listed, "no row says what is too small and too large")
+}
+
+// eachCommand calls do for a command and those below it.
+func eachCommand(cmd *cobra.Command, do func(*cobra.Command)) {
+	do(cmd)
+	for _, below := range cmd.Commands() {
+		eachCommand(below, do)
+	}
+}
+
+// stubborn is a shell that prints its id and that of its child. Both ignore SIGTERM.
+const stubborn = `exec 2>/dev/null; trap '' TERM; sleep 1000 & echo $$; echo $!; while :; do sleep 0.01; done`
+
+// The program ends at SIGTERM, and the rest of its group with it.
+func TestRunEndsItsProgramIfTheLockIsBroken(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	operator := locktest.SteadySession(t, server)
+	p := start(t, server.URL(), "run", "a", "--", "sh", "-c", `exec 2>/dev/null; trap 'echo ended; exit 5' TERM; sleep 1000 & echo $!; while :; do sleep 0.01; done`)
+	other := p.pid()
+	require.NoError(t, inspect.Break(locktest.Context(t), operator, "a"))
+	require.Equal(t, "ended", p.line())
+	p.ended(70, "lost", "exit code 5")
+	require.False(t, running(t, other))
+}
+
+func TestRunKillsAProgramThatIgnoresSIGTERM(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	operator := locktest.SteadySession(t, server)
+	for _, grace := range []string{"0s", "200ms"} {
+		p := start(t, server.URL(), "run", "--grace", grace, "a", "--", "sh", "-c", stubborn)
+		shell, other := p.pid(), p.pid()
+		require.NoError(t, inspect.Break(locktest.Context(t), operator, "a"))
+		p.ended(70, "lost", "exit code 137")
+		require.False(t, isThere(shell))
+		redistest.Await(t, "the end of the group", func() bool { return !isThere(other) })
+	}
+}
+
+// The program is asked to end while the lock is still at the server, and killed before it can expire.
+func TestRunEndsItsProgramBeforeTheLeaseEnds(t *testing.T) {
+	redistest.Slow(t, "a lease of three seconds comes near its end")
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	p := start(t, proxy.URL(), "run", "--lease", "3s", "--grace", "1s", "a", "--", "sh", "-c",
+		`exec 2>/dev/null; trap 'echo asked; read line; exit 6' TERM; echo in; while :; do sleep 0.01; done`)
+	p.line()
+	require.Equal(t, int64(1), server.MustDo(t, "EXISTS", "sb:{a}:lock"))
+	proxy.Refuse()
+	proxy.CutAll()
+	require.Equal(t, "asked", p.line())
+	require.Equal(t, int64(1), server.MustDo(t, "EXISTS", "sb:{a}:lock"), "the server has the lock for another second")
+	p.send("")
+	p.ended(70, "could not be renewed", "exit code 6")
+}
+
+// The release of a lock whose server is away is reported; the program has done its work.
+func TestRunReportsAReleaseThatWasNotConfirmed(t *testing.T) {
+	redistest.Slow(t, "the command gives the server a second to confirm")
+	t.Parallel()
+	server := redistest.Start(t)
+	p := start(t, server.URL(), "run", "a", "--", "sh", "-c", "echo in; read line; exit 3")
+	p.line()
+	server.Kill()
+	p.send("")
+	require.Equal(t, 3, p.code())
+	require.Contains(t, p.output(), "did not confirm")
+	require.Equal(t, 1, strings.Count(p.output(), "\n"))
+}
+
+// A program does not outlive a signalbox that was killed.
+func TestRunTakesItsProgramAlong(t *testing.T) {
+	t.Parallel()
+	p := start(t, redistest.Start(t).URL(), "run", "a", "--", "sh", "-c", "trap '' TERM HUP; echo $$; while :; do sleep 0.01; done")
+	child := p.pid()
+	p.signal(syscall.SIGKILL)
+	redistest.Await(t, "the end of the program", func() bool { return !isThere(child) })
+}
+
+// A process that was stopped past its lease does not continue a program that it stopped: it ends it.
+func TestRunThatWasStoppedPastItsLeaseEndsItsProgram(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	operator := locktest.SteadySession(t, server)
+	// Without a loop of programs: a shell that is stopped while it starts one does not count as stopped.
+	p := start(t, server.URL(), "run", "a", "--", "sh", "-c", "echo $$; exec sleep 1000")
+	child := p.pid()
+	p.signal(syscall.SIGTSTP)
+	redistest.Await(t, "a stop", func() bool { return stopped(t, p.cmd.Process.Pid) && stopped(t, child) })
+	require.NoError(t, inspect.Break(locktest.Context(t), operator, "a"))
+	p.signal(syscall.SIGCONT)
+	p.ended(70, "lost", "exit code 143")
+}
+
+// P1: move asks the leader to hand over, and prints the next leader.
+func TestMoveChangesTheLeader(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	text, code := output(t, server.URL(), "move", "a")
+	require.Equal(t, 1, code, text)
+	ctx, cancel := context.WithCancel(locktest.Context(t))
+	var ids []string
+	ended := make(chan error, 2)
+	led := make(chan error, 10)
+	for range 2 {
+		s := locktest.SteadySession(t, server)
+		ids = append(ids, s.ID())
+		e := election.New(s, "a")
+		go func() {
+			ended <- e.Run(ctx, func(ctx context.Context, _ election.Term) error {
+				<-ctx.Done()
+				led <- context.Cause(ctx)
+				return nil
+			})
+		}()
+		redistest.Await(t, "a candidate", func() bool {
+			for w := range election.New(s, "a").Observe(ctx) {
+				return w.Session == ids[0]
+			}
+			return false
+		})
+	}
+	redistest.Await(t, "the other candidate", func() bool {
+		for range fair.New(locktest.SteadySession(t, server), "a").Waiters(ctx) {
+			return true
+		}
+		return false
+	})
+	text, code = output(t, server.URL(), "move", "-w", "20", "a", ids[1])
+	require.Zero(t, code, text)
+	require.Contains(t, text, ids[1])
+	require.ErrorIs(t, <-led, election.ErrHandover)
+	text, code = output(t, server.URL(), "move", "-w", "20", "a", ids[1])
+	require.Equal(t, 1, code, text)
+	cancel()
+	<-ended
+	<-ended
 }

@@ -64,7 +64,7 @@ func TestNoWaiterIsForgottenInTheTurmoil(t *testing.T) {
 		if to == c.Owner(t, slot) {
 			to = c.Servers()[(i+1)%3]
 		}
-		c.MoveSlot(t, slot, to)
+		c.BeginMove(t, slot, to).Finish(t) // with all its keys
 	}
 	waits := make([]*notify.Wait, names)
 	for i, target := range targets {

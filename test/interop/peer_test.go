@@ -53,6 +53,15 @@ func eachRelease(t *testing.T, run func(t *testing.T, release string)) {
 	}
 }
 
+// eachPeer runs a test with a client of each release line of Redisson, on a server of its own.
+func eachPeer(t *testing.T, run func(t *testing.T, server *redistest.Server, p *peer)) {
+	t.Helper()
+	eachRelease(t, func(t *testing.T, release string) {
+		server := redistest.Start(t)
+		run(t, server, newPeer(t, release, server))
+	})
+}
+
 // programOf returns the folder of the Java program for a line of Redisson, or skips the test.
 func programOf(tb testing.TB, release string) string {
 	tb.Helper()

@@ -7,14 +7,20 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/countdown"
+	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/multilock"
+	"github.com/signalbox-go/signalbox/redisson"
+	"github.com/signalbox-go/signalbox/reentrant"
 )
 
 // slotOf returns the slot of a key, without a call.
@@ -177,4 +183,263 @@ func TestLocksWaitForAClusterThatIsDown(t *testing.T) {
 	for _, f := range all { // their channels linger together
 		f.mustRest()
 	}
+}
+
+// P1, P2, P3, P6: a slot is moved, step by step, with locks that are held, waited for, and acquired in turn.
+// While keys are on both sides (ASK), and scripts with several keys are refused (TRYAGAIN), renewals continue
+// and locks are released; when the move is over, waiters have their order and channels their listeners.
+func TestLocksFollowTheirSlot(t *testing.T) {
+	t.Parallel()
+	const life = 9 * time.Second // renewed each three
+	whole := []signalbox.LockOption{signalbox.WithRenewedLease(life), signalbox.WithFirstLease(life)}
+	c := cluster(t, redistest.WithFailoverAfter(time.Minute))
+	slot := slotOf(t, c)
+	all := failoverFixtures(t, c, anyKey)
+	moved := slot(all[0].key())
+	inSlot := func(key string) bool { return slot(key) == moved }
+	all, busy, lines := failoverFixtures(t, c, inSlot), failoverFixtures(t, c, inSlot), failoverFixtures(t, c, inSlot)
+	from := c.Owner(t, moved)
+	to := c.Owner(t, (moved+redistest.Slots/2)%redistest.Slots)
+
+	var held, first []signalbox.Lease
+	waiters := make([][]*lockCall, len(all))
+	for i, f := range all {
+		held = append(held, f.mustLock(f.lock(f.session(), whole...)))
+		busy[i].rename("busy", inSlot)
+		busy[i].strict = true
+		lines[i].rename("line", inSlot)
+		first = append(first, lines[i].mustLock(lines[i].lock(lines[i].session(), whole...)))
+		for range 3 {
+			l := lines[i].wait(ended(t, wait))
+			l.handOff()
+			waiters[i] = append(waiters[i], l)
+		}
+	}
+	var crowds []*workload
+	for i := range all {
+		crowds = append(crowds, busy[i].load())
+	}
+
+	renewed := func(step string) {
+		for i, results := range followAll(append(held, first...), life) {
+			require.NoError(t, <-results, "%s: %s", step, all[i%len(all)].kind.Name)
+		}
+	}
+	move := c.BeginMove(t, moved, to)
+	renewed("open")
+	for i := range all {
+		move.Keys(t, all[i].key(), busy[i].key(), lines[i].kind.Queue(lines[i].name))
+	}
+	renewed("keys on both sides")
+	gaveUp := time.Now()
+	for i, f := range lines { // a line has to wait for the rest of its keys
+		f.mustUnlock(first[i])
+		first[i] = held[i]
+	}
+	move.Keys(t)
+	renewed("all keys moved")
+	for i, f := range all {
+		f.mustUnlock(held[i])
+	}
+	move.Finish(t)
+	for i, f := range lines {
+		last := gaveUp
+		for _, l := range waiters[i] {
+			l.mustHandOn()
+			if f.kind.Ordered() {
+				require.True(t, l.at.After(last), "out of turn")
+			}
+			last = l.at
+		}
+		f.mustReceive()
+		busy[i].awaitTurns(50)
+		crowds[i].end()
+	}
+	for i, f := range all {
+		redistest.Await(t, f.kind.Name+": no subscribers at the old node", func() bool { return len(f.listenersAt(from)) == 0 })
+		for _, each := range []*failoverFixture{f, busy[i], lines[i]} {
+			each.holders.mustBeTrue(t)
+		}
+	}
+	for i := range all {
+		for _, each := range []*failoverFixture{all[i], busy[i], lines[i]} {
+			each.mustRest()
+		}
+	}
+}
+
+// P10: Redisson's keys for each reader are not among those that a script names, so while a slot moves a
+// script may find out halfway that a key is away. Waiters still wait, releases are repeated, and nothing is
+// left when the slot has moved.
+func TestRedissonReadersContinueWhileTheSlotIsMoved(t *testing.T) {
+	t.Parallel()
+	redistest.Slow(t, "a cluster with a slot that moves, until retries find its keys")
+	c := redistest.StartCluster(t, redistest.WithFailoverAfter(5*time.Minute))
+	session := func() *signalbox.Session {
+		return locktest.Session(t, c, signalbox.WithDefaults(signalbox.WithLayout(redisson.Layout()), signalbox.WithRenewedLease(time.Hour)))
+	}
+	slot := c.Slot(t, "a")
+	from := c.Owner(t, slot)
+	to := c.Owner(t, (slot+redistest.Slots/2)%redistest.Slots)
+	lock := func() locktest.Lock { return locktest.Reader().New(session(), "a") }
+	first, err := lock().Lock(locktest.Context(t))
+	require.NoError(t, err)
+	away := from.Keys("{a}:*")
+	require.Len(t, away, 1)
+	second, err := lock().Lock(locktest.Context(t))
+	require.NoError(t, err)
+
+	move := c.BeginMove(t, slot, to)
+	_, err = lock().TryLock(locktest.Context(t))
+	require.ErrorIs(t, err, signalbox.ErrRefused)
+	waiting := locktest.LaterWith(locktest.Context(t), lock().Lock)
+	move.Keys(t, away...)
+	require.ErrorIs(t, first.Unlock(), signalbox.ErrUnconfirmed)
+	require.Equal(t, int64(3), from.MustDo(t, "HLEN", "a"), "nothing is half done")
+	require.Empty(t, waiting)
+
+	move.Finish(t)
+	third := locktest.MustHave(t, waiting)
+	redistest.Await(t, "the first has gone, the others read", func() bool { return to.MustDo(t, "HLEN", "a") == int64(3) })
+	require.NoError(t, second.Err())
+	require.NoError(t, second.Unlock())
+	require.NoError(t, third.Unlock())
+	redistest.Await(t, "no key is left", func() bool { return to.MustDo(t, "CLUSTER", "COUNTKEYSINSLOT", slot) == int64(0) })
+}
+
+// clusterNames is a cluster, and a name in each of its three parts, in the order of slots.
+type clusterNames struct {
+	*redistest.Cluster
+
+	names [3]string
+	slots [3]int
+}
+
+func newTown(t *testing.T, options ...redistest.Option) *clusterNames {
+	t.Helper()
+	c := &clusterNames{Cluster: redistest.StartCluster(t, options...)}
+	for found, i := 0, 0; found < len(c.names); i++ {
+		name := fmt.Sprint("n", i)
+		slot := c.Slot(t, locktest.Key(name))
+		if part := min(slot/(redistest.Slots/3), 2); c.names[part] == "" {
+			c.names[part], c.slots[part] = name, slot
+			found++
+		}
+	}
+	return c
+}
+
+func (c *clusterNames) members(s *signalbox.Session) []multilock.Member {
+	return []multilock.Member{reentrant.New(s, c.names[2]), fair.New(s, c.names[1]), reentrant.New(s, c.names[0])}
+}
+
+// P1, P4: the same if the replica takes over: the call gets all members.
+func TestAShardThatFailsOverBetweenTwoMembers(t *testing.T) {
+	t.Parallel()
+	redistest.Slow(t, "a replica takes over")
+	c := newTown(t)
+	// The members that are held outlast the failover, however long that takes.
+	s, other := locktest.Session(t, c, signalbox.WithDefaults(signalbox.WithFirstLease(limit))), locktest.Session(t, c)
+	dead := c.Owner(t, c.slots[2])
+	warm, err := multilock.New(c.members(s)...).Lock(long(t))
+	require.NoError(t, err)
+	require.NoError(t, warm.Unlock())
+	theirs, err := fair.New(other, c.names[1]).Lock(long(t))
+	require.NoError(t, err)
+	ctx, got := long(t), make(chan signalbox.Lease, 1)
+	go func() {
+		lease, err := multilock.New(c.members(s)...).Lock(ctx)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- lease
+	}()
+	redistest.Await(t, "the first member", func() bool { return locked(t, reentrant.New(other, c.names[0])) })
+	dead.Kill()
+	if err := theirs.Unlock(); err != nil { // a cluster that misses a node refuses it, and it is released later
+		require.ErrorIs(t, err, signalbox.ErrUnconfirmed)
+	}
+	lease := <-got
+	require.NoError(t, lease.Err())
+	c.AwaitFailover(t, c.slots[2], dead) // every node knows
+	require.NoError(t, lease.Unlock())
+	c.free(t, 0, 1, 2)
+}
+
+func locked(t *testing.T, l *reentrant.Lock) bool {
+	t.Helper()
+	is, err := l.IsLocked(long(t))
+	require.NoError(t, err)
+	return is
+}
+
+// free waits until the members of these parts are free, for less than a lease: by then they end by themselves.
+func (c *clusterNames) free(t *testing.T, parts ...int) {
+	t.Helper()
+	s := locktest.Session(t, c)
+	for _, i := range parts {
+		redistest.Await(t, "a free lock", func() bool {
+			is, err := reentrant.New(s, c.names[i]).IsLocked(long(t))
+			return err == nil && !is
+		})
+	}
+}
+
+// calm is how long a node must be silent before its replica takes over: longer than any machine is
+// busy, since nothing here is about failovers.
+const calm = time.Minute
+
+// P6: a slot that is moved while workers count and others wait loses no count and no waiter.
+func TestARoundContinuesWhileItsSlotIsMoved(t *testing.T) {
+	t.Parallel()
+	redistest.Slow(t, "a slot that moves between the nodes of a cluster")
+	cluster := redistest.StartCluster(t, redistest.WithFailoverAfter(calm))
+	const name, rounds, n = "{moved} latch", 4, 300
+	sessions := []*signalbox.Session{locktest.Session(t, cluster), locktest.Session(t, cluster), locktest.Session(t, cluster)}
+	slot := cluster.Slot(t, locktest.Keys(name).Latch())
+	for i := range rounds {
+		ctx := long(t)
+		r, err := countdown.New(sessions[i%3], name).Start(ctx, n+1)
+		require.NoError(t, err)
+		var waiters, workers sync.WaitGroup
+		for _, s := range sessions {
+			waiters.Go(func() {
+				if err := countdown.New(s, name).RoundOf(r.ID()).Wait(ctx); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		moving := make(chan struct{})
+		for w, s := range sessions {
+			workers.Go(func() {
+				<-moving
+				for id := range n {
+					if _, err := countdown.New(s, name).RoundOf(r.ID()).CountDown(ctx, fmt.Sprint((id+100*w)%n)); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		// Another primary than in the last round: each has a third of the slots.
+		move := cluster.BeginMove(t, slot, cluster.Owner(t, (slot+(1+i%2)*redistest.Slots/3)%redistest.Slots))
+		close(moving)
+		if i%2 == 0 {
+			move.Keys(t, locktest.Keys(name).Latch())
+		}
+		move.Finish(t)
+		workers.Wait()
+		left, err := r.CountDown(ctx, "the last")
+		require.NoError(t, err)
+		require.Zero(t, left, "every id counts once")
+		waiters.Wait()
+	}
+}
+
+// long is a context for what waits until servers, wires or other processes are there again.
+func long(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	t.Cleanup(cancel)
+	return ctx
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
 // failoverLease is that of leases which are to outlive a failover on a busy machine.
@@ -280,6 +282,13 @@ func (f *failoverFixture) mustRest() {
 	require.Empty(f, f.immortal())
 }
 
+// mustAllRest is mustRest of several.
+func mustAllRest(all []*failoverFixture) {
+	for _, f := range all {
+		f.mustRest()
+	}
+}
+
 // mustReceive requires that waiters are woken by messages: a poll wakes them as well, but only after most of a second. A stall of
 // the machine makes a round slow, and messages that are lost make most of them slow. Best soon after others waited: a session that
 // listened through a fault is asked to wait while its channel lingers, and does not subscribe anew. P6.
@@ -314,4 +323,279 @@ func ended(t *testing.T, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	t.Cleanup(cancel)
 	return ctx
+}
+
+// holderLog is what every holder of a lock writes down while it has it.
+type holderLog struct {
+	mu struct {
+		sync.Mutex
+		inside   map[uint64]signalbox.Lease // the leases inside, by token
+		last     uint64                     // the greatest token of all
+		grants   int
+		overlaps []string
+		falls    []string
+		faults   []string
+	}
+}
+
+func newHolderLog() *holderLog {
+	h := &holderLog{}
+	h.mu.inside = make(map[uint64]signalbox.Lease)
+	return h
+}
+
+// last returns the greatest token of all that have entered. A caller that starts to ask for the lock now gets
+// a greater one.
+func (h *holderLog) last() uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.mu.last
+}
+
+// enter takes note that a lease begins, which was asked for when the greatest token was before. Another that is trusted still
+// overlaps with it. Where two servers grant, or a grant can be lost, who had it may come here behind the next: then the order
+// in which they come is not that of their tokens, unless one asked when the other had come.
+func (h *holderLog) enter(lease signalbox.Lease, before uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	token, alone := lease.Token(), true
+	var overlaps []string
+	for other, l := range h.mu.inside {
+		if l.Err() == nil {
+			alone = false
+			overlaps = append(overlaps, fmt.Sprintf("%d while %d", token, other))
+		}
+	}
+	// A lease that is over before its holder comes here overlaps with no other, and may come behind the next.
+	late := lease.Err() != nil
+	if !late {
+		h.mu.overlaps = append(h.mu.overlaps, overlaps...)
+	}
+	switch {
+	case token == h.mu.last, token <= before:
+		h.mu.faults = append(h.mu.faults, fmt.Sprintf("token %d, asked for after %d had come", token, before))
+	case alone && !late && token < h.mu.last:
+		h.mu.falls = append(h.mu.falls, fmt.Sprintf("token %d after %d", token, h.mu.last))
+	}
+	h.mu.last = max(h.mu.last, token)
+	h.mu.inside[token] = lease
+	h.mu.grants++
+}
+
+// leave takes note that its holder works under a lease no more.
+func (h *holderLog) leave(lease signalbox.Lease) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.mu.inside, lease.Token())
+}
+
+// violations takes note of what must not be.
+func (h *holderLog) violations(format string, args ...any) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mu.faults = append(h.mu.faults, fmt.Sprintf(format, args...))
+}
+
+// mustBeTrue requires that no two leases overlapped and that tokens grew.
+func (h *holderLog) mustBeTrue(t *testing.T) {
+	t.Helper()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	require.Empty(t, h.mu.overlaps, "two at once")
+	require.Empty(t, h.mu.falls)
+	require.Empty(t, h.mu.faults)
+}
+
+// len returns how many grants there were.
+func (h *holderLog) len() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.mu.grants
+}
+
+// follow reports what happens to a lease of life after a fault that has come: nothing if a renewal that is sent from
+// now on has a reply, or the end. Before the fault a renewal may have the reply of the server that is lost.
+func follow(lease signalbox.Lease, life time.Duration) <-chan error {
+	from := time.Now()
+	results := make(chan error, 1)
+	go func() {
+		// A renewal gives life from its sending, less what is allowed for clocks.
+		first := from.Add(life - timers.Allowance(life))
+		var lost error
+		if !redistest.PollUntil(life+redistest.Patience, func() bool {
+			lost = lease.Err()
+			return lost != nil || lease.Deadline().After(first)
+		}) {
+			lost = errors.New("neither renewed nor lost")
+		}
+		results <- lost
+	}()
+	return results
+}
+
+// followAll is follow for many.
+func followAll(leases []signalbox.Lease, life time.Duration) (results []<-chan error) {
+	for _, lease := range leases {
+		results = append(results, follow(lease, life))
+	}
+	return results
+}
+
+// mustEnd gives a lease back after a failover, if that did not end it. In time, both are right, and so is an end after the first
+// renewal, on a machine that is suspended for as long as a lease.
+func (f *failoverFixture) mustEnd(lease signalbox.Lease, lost error, now *redistest.Server) {
+	f.Helper()
+	defer f.holders.leave(lease)
+	if lost == nil && !f.held(now) {
+		lost = lease.Err()
+		require.Error(f, lost, "%s: the lease is live without a hold", f.kind.Name)
+	}
+	if lost != nil {
+		require.ErrorIs(f, lost, signalbox.ErrLost)
+		return
+	}
+	_, err := f.lock(locktest.SteadySession(f.T, f.topology)).TryLock(locktest.Context(f)) // which no busy machine keeps from the server
+	require.ErrorIs(f, err, signalbox.ErrHeld, f.kind.Name)
+	f.mustRelease(lease)
+}
+
+// lockCall is one Lock call.
+type lockCall struct {
+	fixture *failoverFixture
+	done    chan struct{}
+	over    chan error // the error of handOff
+
+	// Written before done is closed.
+	lease signalbox.Lease
+	err   error
+	at    time.Time
+}
+
+// wait begins to wait for the lock, in a session of its own, and returns when the server knows of it.
+func (f *failoverFixture) wait(ctx context.Context) *lockCall {
+	f.Helper()
+	s := f.session()
+	f.subscriber = s
+	l := &lockCall{fixture: f, done: make(chan struct{}), over: make(chan error, 1)}
+	go func() {
+		defer close(l.done)
+		before := f.holders.last()
+		l.lease, l.err = f.lock(s, signalbox.WithRenewedLease(failoverLease)).Lock(ctx)
+		l.at = time.Now()
+		if l.err == nil {
+			f.holders.enter(l.lease, before)
+		}
+	}()
+	redistest.Await(f, f.kind.Name+": a waiter", func() bool {
+		return locktest.Channels(s) > 0 && (!f.kind.Ordered() || f.knows(s))
+	})
+	return l
+}
+
+// mustGet waits until the waiter has the lock.
+func (l *lockCall) mustGet() {
+	l.fixture.Helper()
+	redistest.ReceiveFor(l.fixture, 2*redistest.Patience, l.fixture.kind.Name+": a grant", l.done)
+	require.NoError(l.fixture, l.err, l.fixture.kind.Name)
+}
+
+// handOff releases the lock, and returns when the waiter has it.
+func (l *lockCall) handOff() {
+	go func() {
+		<-l.done
+		if l.err != nil {
+			l.over <- l.err
+			return
+		}
+		l.fixture.holders.leave(l.lease)
+		err := locktest.IgnoreUnconfirmed(l.lease.Unlock())
+		if errors.Is(err, signalbox.ErrLost) {
+			err = nil // a grant lasts for three seconds, which a busy machine lets pass; the log compares
+		}
+		l.over <- err
+	}()
+}
+
+// mustHandOn waits until handOff has done so.
+func (l *lockCall) mustHandOn() {
+	l.fixture.Helper()
+	l.mustGet()
+	require.NoError(l.fixture, <-l.over, l.fixture.kind.Name)
+}
+
+// turnLife is that of the leases of a crowd. If a failover loses a release, the lock is unavailable for as
+// long.
+const turnLife = 3 * time.Second
+
+// workload is goroutines that take the lock in turn, for some milliseconds each.
+type workload struct {
+	stop    context.CancelFunc
+	running sync.WaitGroup
+}
+
+// load starts two sessions whose goroutines take turns and hand the lock over. If two servers may grant at
+// one time, each turn is requested from the server: a hold that is handed over has tokens from before the
+// other server's grants.
+func (f *failoverFixture) load() *workload {
+	f.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	w := &workload{stop: stop}
+	sessions, goroutines := 2, 2
+	if !f.strict {
+		sessions, goroutines = 4, 1
+	}
+	for range sessions {
+		s := f.session()
+		f.subscriber = s
+		for range goroutines {
+			w.running.Go(func() {
+				for ctx.Err() == nil {
+					f.turn(ctx, f.lock(s, signalbox.WithRenewedLease(turnLife)))
+				}
+			})
+		}
+	}
+	f.Cleanup(w.end)
+	redistest.Await(f, f.kind.Name+": turns", func() bool { return f.holders.len() > 10 })
+	return w
+}
+
+// end waits until the last turn is over.
+func (w *workload) end() {
+	w.stop()
+	w.running.Wait()
+}
+
+// turn is one of them.
+func (f *failoverFixture) turn(ctx context.Context, l locktest.Lock) {
+	before := f.holders.last()
+	lease, err := l.Lock(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			f.holders.violations("Lock gave up: %v", err)
+		}
+		return
+	}
+	f.holders.enter(lease, before)
+	moment := time.NewTimer(3 * time.Millisecond)
+	select {
+	case <-moment.C:
+	case <-lease.Done():
+		moment.Stop()
+	}
+	f.holders.leave(lease)
+	deadline := lease.Deadline()
+	err = lease.Unlock()
+	lost := errors.Is(err, signalbox.ErrLost)
+	early := time.Now().Before(deadline) // after that a lease is over, on a machine that was suspended for long
+	if lost && f.strict && early || err != nil && !lost && !errors.Is(err, signalbox.ErrUnconfirmed) {
+		f.holders.violations("Unlock failed: %v", err)
+	}
+}
+
+// awaitTurns waits until many turns were taken after all that were taken by now.
+func (f *failoverFixture) awaitTurns(n int) {
+	f.Helper()
+	begun := f.holders.len()
+	redistest.AwaitFor(f, 2*redistest.Patience, f.kind.Name+": more turns", func() bool { return f.holders.len() >= begun+n })
 }

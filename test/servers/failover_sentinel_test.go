@@ -6,7 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,8 +17,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/election"
+	"github.com/signalbox-go/signalbox/inspect"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/once"
+	"github.com/signalbox-go/signalbox/reentrant"
 )
 
 // P2, P3: what the replica never had is lost, and reported, and the next holder's token is greater.
@@ -46,9 +53,7 @@ func TestAHoldThatTheReplicaNeverHadIsReportedLost(t *testing.T) {
 		f.mustUnlock(f.mustLock(f.lock(f.session())))
 		f.holders.mustBeTrue(t)
 	}
-	for _, f := range all {
-		f.mustRest()
-	}
+	mustAllRest(all)
 }
 
 // P4, P6: the primary dies under waiters and under many clients that alternate, some of which are just
@@ -71,9 +76,7 @@ func TestWaitersOutliveTheirPrimary(t *testing.T) {
 		crowds[i].end()
 		f.mustReceive()
 	}
-	for _, f := range all {
-		f.mustRest()
-	}
+	mustAllRest(all)
 }
 
 // P4, P5: a lock is released at a primary that is about to die. The caller gets an unknown outcome, and the
@@ -107,9 +110,7 @@ func TestAnUnlockIsResolvedAtTheNewPrimary(t *testing.T) {
 		f.mustUnlock(waiters[i].lease)
 		f.holders.mustBeTrue(t)
 	}
-	for _, f := range all {
-		f.mustRest()
-	}
+	mustAllRest(all)
 }
 
 // P1, P2, P3, P6: a primary is stopped, replaced, and continues. Holds that its replica had continue, and waiters move to the new one
@@ -234,9 +235,7 @@ func TestWhatAnOldPrimaryGrantsIsReportedLost(t *testing.T) {
 		f.mustUnlock(held[i])
 		f.mustUnlock(f.mustLock(f.lock(f.sessions[0])))
 	}
-	for _, f := range all {
-		f.mustRest()
-	}
+	mustAllRest(all)
 }
 
 // P1: with min-replicas-to-write a primary without its replica grants nothing: neither the old one nor, until
@@ -288,7 +287,282 @@ func TestMinReplicasKeepAnOldPrimaryFromGranting(t *testing.T) {
 		require.NoError(t, <-waiting[i])
 		f.holders.mustBeTrue(t)
 	}
-	for _, f := range all {
-		f.mustRest()
+	mustAllRest(all)
+}
+
+// movingAddress is one address that means a primary, and means its replica after a failover. Connections that were made
+// before it stay where they are.
+type movingAddress struct {
+	*redistest.Proxy
+
+	old, next *redistest.Server
+}
+
+func startAddress(t *testing.T) *movingAddress {
+	t.Helper()
+	a := &movingAddress{old: redistest.Start(t)}
+	a.next = locktest.StartReplica(t, a.old)
+	a.Proxy = redistest.NewProxy(t, a.old.Addr())
+	return a
+}
+
+// failOver promotes the replica, and lets the former primary serve as before.
+func (a *movingAddress) failOver(t *testing.T) {
+	t.Helper()
+	a.old.AwaitCopied(t, a.next)
+	a.next.MustDo(t, "REPLICAOF", "NO", "ONE")
+	a.SwitchTo(a.next.Addr())
+}
+
+// demote makes the former primary follow the promoted replica.
+func (a *movingAddress) demote(t *testing.T) {
+	t.Helper()
+	host, port, err := net.SplitHostPort(a.next.Addr())
+	require.NoError(t, err)
+	a.old.MustDo(t, "REPLICAOF", host, port)
+}
+
+// P10: a demoted primary keeps its connections. The clients leave it: calls, leases, elections and messages continue at
+// the server that the address means.
+func TestADemotedPrimaryIsLeft(t *testing.T) {
+	t.Parallel()
+	a := startAddress(t)
+	holder, waiter, leader := locktest.Session(t, a), locktest.Session(t, a), locktest.Session(t, a)
+	held, err := reentrant.New(holder, "held", signalbox.WithRenewedLease(failoverLease)).Lock(t.Context())
+	require.NoError(t, err)
+	got := make(chan error, 1)
+	go func() {
+		lease, err := reentrant.New(waiter, "held").Lock(t.Context())
+		if err == nil {
+			err = lease.Unlock()
+		}
+		got <- err
+	}()
+	redistest.Await(t, "a ticket", func() bool { return len(a.old.Keys("sb:*:queue")) > 0 })
+	a.failOver(t)
+	a.demote(t)
+
+	lease, err := reentrant.New(holder, "other").Lock(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, lease.Unlock())
+	ctx, cancel := context.WithCancel(t.Context())
+	err = election.New(leader, "leader").Run(ctx, func(context.Context, election.Term) error {
+		cancel()
+		return nil
+	})
+	require.ErrorIs(t, err, context.Canceled)
+	require.NoError(t, held.Err())
+	require.NoError(t, held.Unlock())
+	require.NoError(t, redistest.Receive(t, "the waiter", got))
+	redistest.Await(t, "no connection of a client at the demoted primary", func() bool { return clients(t, a.old) == 0 })
+}
+
+// clients returns how many clients of the test's sessions a server has.
+func clients(t *testing.T, s *redistest.Server) int {
+	t.Helper()
+	n := 0
+	for _, kind := range []string{"normal", "pubsub"} {
+		list, _ := s.MustDo(t, "CLIENT", "LIST", "TYPE", kind).(string)
+		for line := range strings.Lines(list) {
+			if !strings.Contains(line, "cmd=client") {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// P10: nor does a client stay with a former primary that refuses nothing.
+func TestAFormerPrimaryThatStillServesIsLeft(t *testing.T) {
+	t.Parallel()
+	redistest.Slow(t, "connections end by their age, in seconds")
+	a := startAddress(t)
+	s := locktest.Session(t, a)
+	held, err := reentrant.New(s, "held", signalbox.WithRenewedLease(failoverLease)).Lock(t.Context())
+	require.NoError(t, err)
+	redistest.Await(t, "a subscription", func() bool {
+		list, _ := a.old.MustDo(t, "CLIENT", "LIST", "TYPE", "pubsub").(string)
+		return list != ""
+	})
+	a.failOver(t)
+	begun := time.Now()
+	redistest.Await(t, "no connection of a client at the former primary", func() bool { return clients(t, a.old) == 0 })
+	redistest.AwaitFor(t, 2*failoverLease, "the end of the lease, unless it is renewed", func() bool { return time.Since(begun) > failoverLease+time.Second })
+	require.NoError(t, held.Err())
+	require.Len(t, a.next.Keys("sb:*:lock"), 1)
+	require.NoError(t, held.Unlock())
+}
+
+// P10: a list is never one of a demoted primary, which would yield old names without a refusal.
+func TestAListLeavesADemotedPrimary(t *testing.T) {
+	t.Parallel()
+	a := startAddress(t)
+	s, other := locktest.Session(t, a), locktest.Session(t, a.next)
+	list := func(on *signalbox.Session) (names []string, err error) {
+		for entry, err := range inspect.Names(t.Context(), on, "", inspect.FullSpeed()) {
+			if err != nil {
+				return nil, err
+			}
+			names = append(names, entry.Name)
+		}
+		return names, nil
+	}
+	_, err := list(other)
+	require.ErrorIs(t, err, signalbox.ErrRefused, "of a replica")
+	_, err = list(s)
+	require.NoError(t, err)
+
+	a.failOver(t)
+	a.demote(t)
+	a.old.MustDo(t, "REPLICAOF", "127.0.0.1", "1") // what it has will be old
+	_, err = reentrant.New(other, "new").Lock(t.Context())
+	require.NoError(t, err)
+	names, err := list(s)
+	require.NoError(t, err)
+	require.Equal(t, []string{"new"}, names)
+}
+
+// campaigners are processes that campaign again and again. Each resigns after some terms' worth of work, or loses its term.
+type campaigners struct {
+	*testing.T
+
+	name   string
+	terms  atomic.Int64
+	leads  atomic.Int32
+	cancel context.CancelFunc
+	ran    sync.WaitGroup
+
+	mu   sync.Mutex
+	last uint64 // the greatest token
+}
+
+// campaign starts n processes.
+func campaign(t *testing.T, top redistest.Topology, name string, n int, options ...signalbox.LockOption) *campaigners {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	c := &campaigners{T: t, name: name, cancel: cancel}
+	options = append(options, signalbox.WithRenewedLease(failoverLease))
+	for range n {
+		s := locktest.Session(t, tunedTopology{top})
+		c.ran.Go(func() {
+			for ctx.Err() == nil {
+				_ = election.New(s, name, options...).Run(ctx, c.lead) // an error says that a term is not known to be resigned
+			}
+		})
+	}
+	return c
+}
+
+// lead is a term: no other candidate leads in it, and its token is the greatest so far.
+func (c *campaigners) lead(ctx context.Context, term election.Term) error {
+	if n := c.leads.Add(1); n != 1 && ctx.Err() == nil {
+		c.Errorf("%d lead", n)
+	}
+	c.mu.Lock()
+	if term.Token() <= c.last && ctx.Err() == nil {
+		c.Errorf("token %d after %d", term.Token(), c.last)
+	}
+	c.last = max(c.last, term.Token())
+	c.mu.Unlock()
+	c.terms.Add(1)
+	for i := 0; i < 10 && ctx.Err() == nil; i++ {
+		_ = term.SetValue(ctx, fmt.Sprint(term.Token())) // fails when the term ends
+	}
+	c.leads.Add(-1)
+	return nil
+}
+
+// mustLead waits until there were so many terms more.
+func (c *campaigners) mustLead(n int64) {
+	c.Helper()
+	from := c.terms.Load()
+	redistest.AwaitFor(c, 2*redistest.Patience, "terms", func() bool { return c.terms.Load() >= from+n })
+}
+
+func (c *campaigners) end() {
+	c.cancel()
+	c.ran.Wait()
+}
+
+// observe follows the leaders of an election, and reports a token that falls.
+func observe(t *testing.T, s *signalbox.Session, name string) (last *atomic.Uint64) {
+	t.Helper()
+	last = new(atomic.Uint64)
+	ctx, cancel := context.WithCancel(t.Context())
+	var ran sync.WaitGroup
+	ran.Go(func() {
+		for l, err := range election.New(s, name).Observe(ctx) {
+			if err == nil && l.Token > 0 {
+				last.Store(l.Token)
+			}
+		}
+	})
+	t.Cleanup(func() {
+		cancel()
+		ran.Wait()
+	})
+	return last
+}
+
+// P1, P3, P6: an election outlives its primary: with WithReplicas no two lead at once, tokens rise, and observers follow.
+func TestElectionOutlivesItsPrimary(t *testing.T) {
+	t.Parallel()
+	s := sentinels(t)
+	primary := s.Primary(t)
+	c := campaign(t, s, t.Name(), 3, signalbox.WithReplicas(1, time.Second))
+	seen := observe(t, locktest.Session(t, tunedTopology{s}), c.name)
+	c.mustLead(20)
+	primary.AwaitCopied(t, s.Replica(t))
+	primary.Kill()
+	promoted := s.AwaitLastFailover(t, primary)
+	primary.Restart() // without a replica WithReplicas grants nothing
+	promoted.AwaitCopied(t, primary)
+	before := seen.Load()
+	c.mustLead(20)
+	redistest.AwaitFor(t, 2*redistest.Patience, "an observer that follows", func() bool { return seen.Load() > before })
+	c.end()
+}
+
+// P1: an outcome is stored once though its primary dies: one function runs to its end, and its value is what every caller gets, those
+// that come later too.
+func TestAnOutcomeIsStoredOnce(t *testing.T) {
+	t.Parallel()
+	s := sentinels(t)
+	primary := s.Primary(t)
+	var stored atomic.Pointer[string]
+	running, proceed := make(chan struct{}, 1), make(chan struct{})
+	do := func(name string) <-chan locktest.Result[[]byte] {
+		session := locktest.Session(t, tunedTopology{s})
+		return locktest.Later(func() ([]byte, error) {
+			ctx, cancel := context.WithTimeout(t.Context(), 4*redistest.Patience)
+			defer cancel()
+			value, ran, err := once.New(session, "report", signalbox.WithReplicas(1, time.Second)).Do(ctx, func(context.Context, signalbox.Lease) ([]byte, error) {
+				select {
+				case running <- struct{}{}:
+					<-proceed
+				default:
+				}
+				return []byte(name), nil
+			})
+			if ran && err == nil && !stored.CompareAndSwap(nil, &name) {
+				t.Errorf("%s stored an outcome beside that of %s", name, *stored.Load())
+			}
+			return value, err
+		})
+	}
+	first := do("first")
+	redistest.AwaitFor(t, redistest.Patience, "a function that runs", func() bool { return len(running) == 1 })
+	second := do("second")
+	primary.AwaitCopied(t, s.Replica(t))
+	primary.Kill()
+	promoted := s.AwaitLastFailover(t, primary)
+	primary.Restart() // without a replica WithReplicas grants nothing
+	promoted.AwaitCopied(t, primary)
+	close(proceed)
+	third := do("third")
+	for _, returned := range []<-chan locktest.Result[[]byte]{first, second, third} {
+		value := redistest.ReceiveFor(t, 4*redistest.Patience, "an outcome", returned)
+		require.NoError(t, value.Err)
+		require.Equal(t, *stored.Load(), string(value.Value))
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
@@ -202,3 +204,139 @@ func (f *kindFixture) must(mu anyLock) signalbox.Lease {
 
 // second returns the error of a call.
 func second(_ signalbox.Lease, err error) error { return err }
+
+// P10: a try that fails says what was tried, of which name.
+func TestTryLockReturnsErrHeldWithTheNameAndTheOperation(t *testing.T) {
+	t.Parallel()
+	each(t, everyKind, func(f *kindFixture) {
+		holder := f.must(f.against())
+		lease, err := f.lock().TryLock(f.Context())
+		require.ErrorIs(f, err, signalbox.ErrHeld)
+		verb, named := map[string]string{locktest.Reader().Name: "read lock", locktest.Permit().Name: "acquire"}[f.Primitive.Name]
+		if !named {
+			verb = "lock"
+		}
+		require.EqualError(f, err, fmt.Sprintf("signalbox: try %s %q: the lock is held", verb, f.name))
+		require.Equal(f, signalbox.Lease{}, lease)
+		require.NoError(f, holder.Unlock())
+	})
+}
+
+// P9: locks of different kinds keep each other out while one is held, and the tokens of a name rise over all kinds.
+func TestAnotherKindsLockIsErrWrongKind(t *testing.T) {
+	t.Parallel()
+	locks := func(k lockKind) bool { return k.known != "" }
+	each(t, locks, func(f *kindFixture) {
+		for _, k := range lockKinds() {
+			if !locks(k) || k.known == f.known {
+				continue
+			}
+			other := lockOf(k.Primitive, f.session(), f.name)
+			for range 2 { // the second time there is a floor
+				mu := f.lock() // one that nothing is to be withdrawn for
+				lease := f.must(other)
+				for _, take := range []func(context.Context) (signalbox.Lease, error){mu.TryLock, mu.Lock} {
+					err := second(take(f.Context()))
+					require.ErrorIs(f, err, signalbox.ErrWrongKind)
+					require.ErrorContains(f, err, "("+k.known+")")
+				}
+				forced, _ := mu.(forceUnlocker)
+				require.ErrorIs(f, forced.ForceUnlock(f.Context()), signalbox.ErrWrongKind)
+				require.Zero(f, f.tickets())
+				require.NoError(f, lease.Err())
+				require.NoError(f, lease.Unlock())
+				ours := f.must(mu)
+				require.Greater(f, ours.Token(), lease.Token(), "the floor is that of the name")
+				require.NoError(f, ours.Unlock())
+			}
+		}
+	})
+}
+
+type depthKey int
+
+// deeper returns ctx with values around it, as requests add them.
+func deeper(ctx context.Context, depth int) context.Context {
+	for i := range depth {
+		ctx = context.WithValue(ctx, depthKey(i), i)
+	}
+	return ctx
+}
+
+// P7: entering again makes no round trip and allocates nothing, ten contexts deep. A writer may also read.
+func TestEnteringAgainSendsNoCommandAndAllocatesNothing(t *testing.T) {
+	alone(t, enterable, func(f *kindFixture) {
+		session := f.session(signalbox.WithPolling())
+		mu := f.in(session, signalbox.WithRenewedLease(longest))
+		for _, outer := range []locktest.Primitive{f.Primitive, f.excludedBy()} {
+			lease := f.must(lockOf(outer, session, f.name, signalbox.WithRenewedLease(longest)))
+			ctx := deeper(lease.Enter(f.Context()), 10)
+			for n, enter := range takers {
+				var allocated float64
+				require.Empty(f, f.server.SentBy(func() {
+					allocated = testing.AllocsPerRun(100, func() {
+						again, err := enter(mu, ctx)
+						if err != nil || again.Token() != lease.Token() || again.Err() != nil {
+							f.Error("not entered again", n, err)
+						}
+						if err := again.Unlock(); err != nil {
+							f.Error(err)
+						}
+					})
+				}))
+				require.Zero(f, allocated, n)
+			}
+			require.NoError(f, lease.Unlock())
+		}
+	})
+}
+
+// P9: the databases of a server share channels, and locks of one name in two of them are two locks: no message from the other one
+// grants a lock, ends a hold or a wait.
+func TestLocksOfOneNameInTwoDatabasesAreTwo(t *testing.T) {
+	t.Parallel()
+	each(t, exclusive, func(f *kindFixture) {
+		ctx := locktest.Context(f)
+		elsewhere := func() anyLock {
+			session, err := signalbox.Dial(ctx, f.server.URL()+"/1")
+			require.NoError(f, err)
+			f.Cleanup(func() { _ = session.Close(ctx) })
+			return f.in(session)
+		}
+		here, there := f.lock(), elsewhere()
+		mine, err := here.TryLock(ctx)
+		require.NoError(f, err)
+		theirs, err := there.TryLock(ctx)
+		require.NoError(f, err)
+		waiting := f.wait(ctx, f.lock(), 1)
+
+		// There: a waiter is granted the lock, and what it holds then is ended by force.
+		next := locktest.LaterWith(ctx, elsewhere().Lock)
+		require.NoError(f, locktest.IgnoreUnconfirmed(theirs.Unlock()))
+		granted := locktest.MustHave(f, next)
+		if mu, has := there.(forceUnlocker); has {
+			require.NoError(f, mu.ForceUnlock(ctx))
+			redistest.Receive(f, "the loss there", granted.Done())
+		} else {
+			require.NoError(f, locktest.IgnoreUnconfirmed(granted.Unlock()))
+		}
+
+		require.NoError(f, mine.Err())
+		require.Empty(f, waiting)
+		require.NoError(f, locktest.IgnoreUnconfirmed(mine.Unlock()))
+		last := locktest.MustHave(f, waiting)
+		require.NoError(f, locktest.IgnoreUnconfirmed(last.Unlock()))
+	})
+}
+
+// common is the server of all tests that do nothing to it. Tests that count its commands do not run in parallel.
+var common *redistest.Server
+
+func TestMain(m *testing.M) {
+	redistest.RegisterChild("member", runMember)
+	redistest.RegisterChild("writer", runWriter)
+	if redistest.RunChild() {
+		return
+	}
+	redistest.VerifyTestMain(redistest.WithParallelism(12, redistest.WithServer(m, func(s *redistest.Server) { common = s })))
+}

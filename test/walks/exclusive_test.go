@@ -5,6 +5,7 @@ package walks_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -241,4 +242,351 @@ func (k *exclusiveKind) probes(a *attempt) []*request {
 			k.heartbeat(), label, "PUBLISH", k.grants(), k.keep(), "", "0"))
 	}
 	return append(probes, k.requestOf(acquiresMany, a))
+}
+
+// What kinds with tickets have in common, and read-write locks.
+
+// enterArgs are the arguments that an acquire of every kind with tickets has.
+func (w *walk) enterArgs(ticket string, life int64, queues string) []any {
+	number := ""
+	if queues == "1" && (w.ends || w.IntN(8) > 0) {
+		number = w.heartbeat()
+	}
+	return []any{ticket, life, w.notAfter(), queues, waitingLife, number, label, "PUBLISH", w.name + "grants:", w.keep()}
+}
+
+// lockEnterArgs are the arguments of an exclusive lock's acquire.
+func (w *walk) lockEnterArgs(ticket string, life int64, queues string) []any {
+	a := w.enterArgs(ticket, life, queues)
+	return []any{ticket + "-", life / 1000, a[2], label, fmt.Sprint(queues, " ", waitingLife, " ", a[5], " ", a[9], " PUBLISH ", a[8])}
+}
+
+// pollArgs are the arguments of a poll, and the holds that it lists: of the attempts of the session
+// that wait as far as it knows.
+func (w *walk) pollArgs(k lockKind, session string) (listed []string, args []any) {
+	var names strings.Builder
+	for _, a := range w.attempts {
+		if a.kind == k && a.session == session && !a.ended && a.until == 0 && (w.ends || w.IntN(8) > 0) {
+			listed = append(listed, a.hold)
+			names.WriteString(a.hold[22:])
+		}
+	}
+	if len(listed) > 8 {
+		listed = listed[len(listed)-8:]
+		names.Reset()
+		for _, hold := range listed {
+			names.WriteString(hold[22:])
+		}
+	}
+	return listed, []any{session, waitingLife, w.heartbeat(), label, "PUBLISH", w.name + "grants:", names.String(), w.keep()}
+}
+
+// rwKind is a read-write lock.
+type rwKind struct{ *walk }
+
+func (k *rwKind) letter() string { return "w" }
+
+func (k *rwKind) keys() []string {
+	return []string{k.name + "lock", k.name + "writers", k.name + "readers", k.name + "rwheartbeats"}
+}
+
+func (k *rwKind) verbs() []verb {
+	return []verb{
+		tries, enters, enters, enters, polls, polls, polls, leaves, leaves, withdraws, renews, renews, drops, forces, heartbeats, downgrades, shares,
+	}
+}
+
+func (k *rwKind) fresh(session string) *attempt {
+	a := &attempt{hold: holdName(session, 4_000_000+k.made()), side: reads}
+	if k.IntN(3) == 0 {
+		a.side = ""
+	}
+	return a
+}
+
+func (k *rwKind) newcomer(session string) *attempt {
+	a := k.fresh(session)
+	a.side = ""
+	return a
+}
+
+func (k *rwKind) requestOf(v verb, a *attempt) *request {
+	life, name, grants, mode := a.lease, a.hold+label, k.name+"grants:", writes
+	if a.side == reads {
+		mode = reads
+	}
+	switch v {
+	case tries:
+		return k.request(v, a, acquired, scripts.RWLockEnter, k.keys(), append(k.enterArgs(a.hold, life, "0"), mode)...).gives(life)
+	case enters:
+		return k.request(v, a, acquired, scripts.RWLockEnter, k.keys(), append(k.enterArgs(a.hold, life, "1"), mode)...).gives(life)
+	case polls:
+		listed, args := k.pollArgs(k, a.session)
+		return k.request(v, nil, k.polled(a.session, listed), scripts.RWLockPoll, k.keys(), args...)
+	case leaves, withdraws:
+		return k.request(v, a, k.left, scripts.RWLockLeave, k.keys(), name, a.session, "PUBLISH", grants, k.keep())
+	case drops:
+		return k.request(v, a, nothing, scripts.HoldsDrop, k.keys()[:1], name)
+	case forces:
+		return k.request(v, a, forced, scripts.RWLockForce, k.keys(), "PUBLISH", grants, k.name+"told:", a.session+"\n"+name+"\n", k.keep())
+	case heartbeats:
+		return k.request(v, nil, nothing, scripts.QueueHeartbeat, k.keys()[3:], a.session, waitingLife, k.heartbeat(), label)
+	case shares:
+		return k.request(v, a, nothing, scripts.RWLockMayShare, k.keys(), name)
+	}
+	if a.ended || a.stamp == "" {
+		return nil
+	}
+	switch v {
+	case renews:
+		return k.request(v, a, lengthened, scripts.HoldsRenew, k.keys()[:1], name, life/1000).gives(life)
+	case downgrades:
+		return k.request(v, a, k.left, scripts.RWLockDowngrade, k.keys(), name, a.session, "PUBLISH", grants, k.keep())
+	}
+	return nil
+}
+
+func (k *rwKind) probes(a *attempt) []*request {
+	granted, writer := *a, *a
+	granted.stamp, a.side, writer.side = digits(noon), reads, ""
+	return []*request{
+		k.requestOf(tries, a), k.requestOf(enters, a), k.requestOf(tries, &writer), k.requestOf(enters, &writer), k.requestOf(polls, a), k.requestOf(leaves, a), k.requestOf(drops, a),
+		k.requestOf(forces, a), k.requestOf(heartbeats, a), k.requestOf(shares, a), k.requestOf(renews, &granted), k.requestOf(downgrades, &granted),
+		k.request(describes, nil, described, scripts.HolderDescribe, k.keys()[:1]),
+		k.request(describes, a, listed, scripts.HoldsList, k.keys()[:1], "sb1w", 0, 100),
+	}
+}
+
+// listed reads the list of holds.
+func listed(_ *request, reply any) outcome {
+	if n, list := code(reply); n == wire.Foreign {
+		return outcome{kind: text(list, 1)}
+	}
+	return outcome{}
+}
+
+// capacity is how many permits a semaphore has at first.
+const capacity = 4
+
+// permitKind is a semaphore.
+type permitKind struct{ *walk }
+
+func (k *permitKind) letter() string { return "s" }
+
+func (k *permitKind) keys() []string {
+	return []string{k.name + "permits", k.name + "permits:queue", k.name + "permits:heartbeats"}
+}
+
+func (k *permitKind) verbs() []verb {
+	return []verb{
+		tries, enters, enters, enters, polls, polls, polls, leaves, leaves, withdraws, renews, renews, drops, heartbeats, yields, splits, resizes,
+	}
+}
+
+func (k *permitKind) fresh(session string) *attempt {
+	return k.weighs(session, 1+k.IntN(3))
+}
+
+// newcomer wants all permits that there are: none may have been lost.
+func (k *permitKind) newcomer(session string) *attempt {
+	return k.weighs(session, k.sizes[len(k.sizes)-1].permits)
+}
+
+// weighs returns an attempt to get so many permits.
+func (k *permitKind) weighs(session string, weight int) *attempt {
+	return &attempt{hold: holdName(session, 5_000_000+k.made()) + fmt.Sprintf("%010d", weight), side: permit, weight: weight}
+}
+
+func (k *permitKind) requestOf(v verb, a *attempt) *request {
+	life, name, grants := a.lease, a.hold+label, k.name+"grants:"
+	switch v {
+	case tries:
+		return k.request(v, a, acquired, scripts.SemaphoreEnter, k.keys(), append(k.enterArgs(a.hold, life, "0"), capacity, "0")...).gives(life)
+	case enters:
+		return k.request(v, a, acquired, scripts.SemaphoreEnter, k.keys(), append(k.enterArgs(a.hold, life, "1"), capacity, "0")...).gives(life)
+	case polls:
+		listed, args := k.pollArgs(k, a.session)
+		return k.request(v, nil, k.polled(a.session, listed), scripts.SemaphorePoll, k.keys(), args...)
+	case leaves, withdraws:
+		return k.request(v, a, k.left, scripts.SemaphoreLeave, k.keys(), name, a.session, "PUBLISH", grants, k.keep())
+	case drops:
+		return k.request(v, a, nothing, scripts.HoldsDrop, k.keys()[:1], name)
+	case heartbeats:
+		return k.request(v, nil, nothing, scripts.QueueHeartbeat, k.keys()[2:], a.session, waitingLife, k.heartbeat(), label)
+	case resizes:
+		n := 1 + k.IntN(6)
+		return k.request(v, nil, k.sized(n), scripts.SemaphoreResize, k.keys(), n, k.notAfter(), "PUBLISH", grants, k.keep())
+	}
+	if a.ended || a.stamp == "" {
+		return nil
+	}
+	switch v {
+	case renews:
+		return k.request(v, a, lengthened, scripts.HoldsRenew, k.keys()[:1], name, life/1000).gives(life)
+	case yields:
+		return k.request(v, a, k.handedOver, scripts.SemaphoreYield, k.keys(), name, life, "", a.session, "PUBLISH", grants, k.keep()).gives(life)
+	case splits:
+		return k.split(a, life)
+	}
+	return nil
+}
+
+// sized reads the reply to a new number of permits.
+func (w *walk) sized(n int) func(*request, any) outcome {
+	return func(_ *request, reply any) outcome {
+		switch done, list := code(reply); done {
+		case wire.Done:
+			w.sizes = append(w.sizes, sized{w.now, n})
+			return outcome{}
+		case wire.Late:
+			return outcome{}
+		case wire.Foreign:
+			return outcome{kind: text(list, 1)}
+		default:
+			return outcome{unknown: true}
+		}
+	}
+}
+
+// handedOver reads the replies of a yield: whether permits may be handed over inside their process.
+func (k *permitKind) handedOver(r *request, reply any) outcome {
+	n, list := code(reply)
+	switch n {
+	case wire.Done:
+		return outcome{has: []grant{{r.who.hold, text(list, 2), r.sent, r.life}}}
+	case wire.ReleasedOnly:
+		o := k.left(r, reply)
+		o.lost = true
+		return o
+	case wire.NotDone:
+		return outcome{lost: true}
+	default:
+		return outcome{unknown: true}
+	}
+}
+
+// split returns the request to keep a part of the permits of a. From then on the session uses no
+// more than that part.
+func (k *permitKind) split(a *attempt, life int64) *request {
+	if a.weight < 2 {
+		return nil
+	}
+	fewer := k.weighs(a.session, 1+k.IntN(a.weight-1))
+	fewer.kind, fewer.session, fewer.origin, fewer.lease = k, a.session, a.origin, a.lease
+	k.add(fewer)
+	read := func(r *request, reply any) outcome {
+		n, list := code(reply)
+		switch n {
+		case wire.Done:
+			o := k.left(r, reply)
+			a.ended = true
+			o.has = append(o.has, grant{fewer.hold, text(list, 4), r.sent, r.life})
+			return o
+		case wire.NotDone:
+			a.ended = true
+			return outcome{}
+		case wire.Late:
+			return outcome{}
+		default:
+			return outcome{unknown: true}
+		}
+	}
+	r := k.request(splits, fewer, read, scripts.SemaphoreSplit, k.keys(), fewer.hold, life, k.notAfter(), a.hold+label, a.session, "PUBLISH", k.name+"grants:", k.keep())
+	a.weight = fewer.weight
+	return r.gives(life)
+}
+
+func (k *permitKind) probes(a *attempt) []*request {
+	name, grants := a.hold+label, k.name+"grants:"
+	return []*request{
+		k.requestOf(tries, a), k.requestOf(enters, a), k.requestOf(polls, a), k.requestOf(leaves, a), k.requestOf(drops, a), k.requestOf(heartbeats, a),
+		k.request(renews, a, lengthened, scripts.HoldsRenew, k.keys()[:1], name, 0),
+		k.request(yields, a, k.handedOver, scripts.SemaphoreYield, k.keys(), name, second, "", a.session, "PUBLISH", grants, k.keep()),
+		k.request(splits, a, nothing, scripts.SemaphoreSplit, k.keys(), a.hold, second, k.notAfter(), name, a.session, "PUBLISH", grants, k.keep()),
+		k.request(resizes, nil, listed, scripts.SemaphoreResize, k.keys(), capacity, k.notAfter(), "PUBLISH", grants, k.keep()),
+		k.request(describes, a, listed, scripts.SemaphoreAvailable, k.keys()[:1]),
+		k.request(describes, a, listed, scripts.HoldsList, k.keys()[:1], "sb1s", 0, 100),
+		k.request(describes, a, nothing, scripts.LockWaiters, k.keys()[1:], 0, 100, 42),
+	}
+}
+
+// described reads the holder of a lock.
+func described(r *request, reply any) outcome {
+	switch n, list := code(reply); n {
+	case wire.NotDone:
+		return outcome{}
+	case wire.Foreign:
+		return outcome{kind: text(list, 1)}
+	case wire.Done:
+		kind := text(list, 1)
+		if r.script == scripts.HolderDescribe && strings.Contains(turn+idle+ordered+toldTurn+toldOrdered, kind) {
+			kind = "l"
+		}
+		return outcome{kind: kind}
+	default:
+		return outcome{unknown: true}
+	}
+}
+
+// quorumKind is one server's part of a lock that a quorum of servers gives.
+type quorumKind struct{ *walk }
+
+func (k *quorumKind) letter() string { return "q" }
+func (k *quorumKind) holder() string { return k.name + "lock" }
+
+func (k *quorumKind) keys() []string {
+	return []string{k.holder(), k.name + "epoch", k.name + "fence"}
+}
+
+func (k *quorumKind) verbs() []verb {
+	return []verb{tries, tries, enters, polls, leaves, leaves, renews, renews, withdraws, fences, fences, heals}
+}
+
+func (k *quorumKind) fresh(session string) *attempt {
+	return &attempt{hold: holdName(session, 2_000_000+k.made())}
+}
+
+func (k *quorumKind) newcomer(session string) *attempt { return k.fresh(session) }
+
+func (k *quorumKind) requestOf(v verb, a *attempt) *request {
+	life := a.lease
+	switch v {
+	case tries, enters:
+		mark := ""
+		if v == enters {
+			mark = a.session
+		}
+		return k.request(v, a, acquired, scripts.RedlockAcquire, k.keys(), a.hold+unmarked+label, life/1000, k.notAfter(), mark, longestLease).gives(life)
+	case polls:
+		return k.request(v, nil, nothing, scripts.RedlockPoll, k.keys()[:1], a.session)
+	case leaves, withdraws:
+		floor := digits(0)
+		if v == leaves && a.stamp != "" {
+			floor = a.stamp
+		}
+		return k.request(v, a, nothing, scripts.RedlockRelease, k.keys()[:1], a.hold, floor, "PUBLISH", k.name+"unlocked", k.keep())
+	case renews:
+		if !a.ended {
+			return k.request(v, a, lengthened, scripts.HolderRenew, k.keys()[:1], a.hold, life/1000).gives(life)
+		}
+	case fences:
+		if a.stamp != "" {
+			return k.request(v, a, nothing, scripts.RedlockFence, []string{k.holder(), k.name + "fence"}, a.hold, a.stamp)
+		}
+	case heals:
+		if a.stamp != "" {
+			keys := []string{k.name + "epoch", k.holder(), k.name + "fence"}
+			return k.request(v, a, nothing, scripts.RedlockHeal, keys, k.notAfter(), a.hold+unmarked+label, a.stamp, 0, longestLease, digits(0), "", "1")
+		}
+	}
+	return nil
+}
+
+func (k *quorumKind) probes(a *attempt) []*request {
+	fenced := *a
+	fenced.stamp = digits(noon)
+	return []*request{
+		k.requestOf(tries, a), k.requestOf(polls, a), k.requestOf(leaves, a), k.requestOf(renews, a), k.requestOf(fences, &fenced), k.requestOf(heals, &fenced),
+		k.request(describes, nil, described, scripts.HolderDescribe, k.keys()[:1]),
+	}
 }

@@ -95,7 +95,7 @@ var hooks = []hook{
 	{"internal/wire/runner.go", "return r.client.B().Evalsha()", "zz.Used(call.Script.Name)\n\treturn r.client.B().Evalsha()"},
 	{"internal/wire/runner.go", "return r.client.B().Eval()", "zz.Used(call.Script.Name)\n\treturn r.client.B().Eval()"},
 	{"internal/wire/denial.go", "var sources = sync.OnceValue(", "var _ sync.Mutex\nvar sources = zz.EachMutant("},
-	{"internal/testing/locktest/match.go", "var scriptsByText = sync.OnceValue(", "var _ sync.Mutex\nvar scriptsByText = zz.EachMutant("},
+	{"internal/testing/locktest/soak.go", "var scriptsByText = sync.OnceValue(", "var _ sync.Mutex\nvar scriptsByText = zz.EachMutant("},
 	{"test/suite/scripts_test.go", "words := []any{\"EVAL\", text, len(keys)}", "zz.UsedText(text)\n\twords := []any{\"EVAL\", text, len(keys)}"},
 	{"scripts/kit_test.go", "digest, known := digestsOf.Load(text)", "zz.UsedText(text)\n\tdigest, known := digestsOf.Load(text)"},
 }

@@ -4,11 +4,17 @@ package locktest
 
 import (
 	"context"
+	"fmt"
+	"runtime"
+	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
@@ -111,4 +117,100 @@ func Queue[T any](ctx context.Context, tb testing.TB, call func(ctx context.Cont
 	returned := LaterWith(w, call) //nolint:contextcheck // it has ctx in it
 	redistest.Receive(tb, "a place in the queue of the session", w.Waiting)
 	return returned
+}
+
+// Enqueue runs Lock of a lock on another goroutine, and returns when its session has a further ticket in the lock's queue,
+// and listens to its grants.
+func Enqueue[T any](
+	ctx context.Context, tb testing.TB, server *redistest.Server, name string,
+	lock func(ctx context.Context) (T, error),
+) <-chan Result[T] {
+	tb.Helper()
+	before := Tickets(tb, server, name)
+	returned := LaterWith(ctx, lock)
+	redistest.Await(tb, "a ticket, and its session listens", func() bool {
+		last, _ := server.MustDo(tb, "ZRANGE", Keys(name).QueueKey(), -1, -1).([]any)
+		return Tickets(tb, server, name) > before && len(last) == 1 &&
+			Listeners(tb, server, proto.Grants(proto.DefaultPrefix)+fmt.Sprint(last[0])[:proto.SessionSize]) > 0
+	})
+	return returned
+}
+
+// Tickets returns how many tickets the queue of a lock has.
+func Tickets(tb testing.TB, server *redistest.Server, name string) int {
+	tb.Helper()
+	return Count(tb, server, "ZCARD", Keys(name).QueueKey())
+}
+
+// Together runs n functions at the same time, waits for all of them, and fails the test with
+// every error. It is for things that mostly wait: parallel tests run as many as there are
+// processors.
+func Together(tb testing.TB, n int, run func(i int) error) {
+	tb.Helper()
+	var group sync.WaitGroup
+	errs := make([]error, n)
+	for i := range n {
+		group.Go(func() { errs[i] = run(i) })
+	}
+	group.Wait()
+	for i, err := range errs {
+		if err != nil {
+			tb.Errorf("%d: %v", i, err)
+		}
+	}
+	if tb.Failed() {
+		tb.FailNow()
+	}
+}
+
+// PanicOf returns the error that a function panics with, nil if it does not panic.
+func PanicOf(do func()) (err error) {
+	defer func() { err, _ = recover().(error) }()
+	do()
+	return nil
+}
+
+// longestBubble is how long a test in virtual time may take: renewals of two days are a few seconds of real time.
+const longestBubble = 48 * time.Hour
+
+// Bubble runs a test in virtual time, as synctest.Test does. It begins after the time that tokens count from, which is later than the
+// first moment of a bubble. A test that waits for what never happens does not end by itself while renewals or polls go
+// on: it panics, with its name, after two days of virtual time.
+func Bubble(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC))) //nolint:forbidigo // virtual time
+		limit := time.AfterFunc(longestBubble, func() {                              //nolint:forbidigo // virtual time
+			panic(fmt.Sprintf("%s has run for %v of virtual time: what it waits for does not happen", t.Name(), longestBubble))
+		})
+		defer limit.Stop()
+		test(t)
+	})
+}
+
+// Goroutines returns how many goroutines of the library the caller's bubble has, without those by which the client reads a connection.
+func Goroutines() int {
+	return GoroutinesThat(func(calls string) bool {
+		calls = strings.ReplaceAll(calls, "signalbox/internal/testing/", "")
+		return strings.Contains(calls, "signalbox/internal/") && !strings.Contains(calls, "wire.(*conn).Read")
+	})
+}
+
+// GoroutinesThat returns how many goroutines of the caller's bubble have such a stack.
+func GoroutinesThat(is func(calls string) bool) (n int) {
+	stacks := make([]byte, 1<<20)
+	size := runtime.Stack(stacks, true)
+	for ; size == len(stacks); size = runtime.Stack(stacks, true) {
+		stacks = make([]byte, 2*len(stacks))
+	}
+	all := string(stacks[:size])
+	header, _, _ := strings.Cut(all, "\n")    // that of the caller comes first
+	_, bubble, _ := strings.Cut(header, ", ") // "goroutine 9 [running, synctest bubble 1]:"
+	for stack := range strings.SplitSeq(all, "\n\n") {
+		header, calls, _ := strings.Cut(stack, "\n")
+		if strings.HasSuffix(header, ", "+bubble) && is(calls) {
+			n++
+		}
+	}
+	return n
 }

@@ -8,10 +8,13 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/rwlock"
+	"github.com/signalbox-go/signalbox/semaphore"
 	"github.com/signalbox-go/signalbox/setnx"
+	"github.com/signalbox-go/signalbox/shards"
 )
 
 // Lock is the part of their surface that all kinds of lock share.
@@ -57,17 +60,6 @@ func (p Primitive) Queue(name string) string {
 		return Keys(name).Readers()
 	}
 	return Keys(name).QueueKey()
-}
-
-// Heartbeats returns the key of the heartbeats of the sessions in that queue.
-func (p Primitive) Heartbeats(name string) string {
-	switch p.Name {
-	case semaphoreName:
-		return Keys(name).PermitsHeartbeats()
-	case writerName, readerName:
-		return Keys(name).RWHeartbeats()
-	}
-	return Keys(name).HeartbeatsKey()
 }
 
 // Ordered reports whether the lock is granted in the order of the requests.
@@ -137,5 +129,91 @@ func Each(t *testing.T, run func(t *testing.T, p Primitive)) {
 			t.Parallel()
 			run(t, p)
 		})
+	}
+}
+
+// rw is what the sides embed: a field that is called Lock would hide the method.
+type rw = rwlock.Lock
+
+// ReadLocker is a read-write lock whose Lock, TryLock and Do are those of readers.
+type ReadLocker struct{ *rw }
+
+// Lock is RLock.
+func (r ReadLocker) Lock(ctx context.Context) (signalbox.Lease, error) { return r.RLock(ctx) }
+
+// TryLock is TryRLock.
+func (r ReadLocker) TryLock(ctx context.Context) (signalbox.Lease, error) { return r.TryRLock(ctx) }
+
+// Do is RDo.
+func (r ReadLocker) Do(ctx context.Context, fn func(ctx context.Context, lease signalbox.Lease) error) error {
+	return r.RDo(ctx, fn)
+}
+
+// Locker is RLocker.
+func (r ReadLocker) Locker(ctx context.Context) *signalbox.Locker { return r.RLocker(ctx) }
+
+// WriteLocker is a read-write lock with a Holder method, as locks with one holder at a time have it.
+type WriteLocker struct{ *rw }
+
+// NewWriteLocker returns the lock of that name.
+func NewWriteLocker(s *signalbox.Session, name string, options ...signalbox.LockOption) WriteLocker {
+	return WriteLocker{rwlock.New(s, name, options...)}
+}
+
+// Holder returns the first of Holders, or ErrNotHeld.
+func (w WriteLocker) Holder(ctx context.Context) (signalbox.Holder, error) {
+	for h, err := range w.Holders(ctx) {
+		return h, err
+	}
+	return signalbox.Holder{}, signalbox.ErrNotHeld
+}
+
+// semaphoreName is the name of the kind whose keys belong to no lock.
+const semaphoreName = "semaphore"
+
+// Permit is a semaphore of one permit: a lock that cannot be entered again.
+func Permit() Primitive {
+	return Primitive{semaphoreName, func(s *signalbox.Session, name string, options ...signalbox.LockOption) Lock {
+		return permit{semaphore.New(s, name, 1, options...)}
+	}}
+}
+
+// sem is what permit embeds, so that it has all methods of a semaphore beside those of a lock.
+type sem = semaphore.Semaphore
+
+// permit has the methods of a lock.
+type permit struct{ *sem }
+
+// Lock acquires the permit.
+func (p permit) Lock(ctx context.Context) (signalbox.Lease, error) { return p.Acquire(ctx, 1) }
+
+// TryLock tries to.
+func (p permit) TryLock(ctx context.Context) (signalbox.Lease, error) {
+	return p.TryAcquire(ctx, 1)
+}
+
+// Do runs fn with the permit.
+func (p permit) Do(ctx context.Context, fn func(ctx context.Context, lease signalbox.Lease) error) error {
+	return p.sem.Do(ctx, 1, fn)
+}
+
+// establish gives a server the epoch of one that has had its data for a day.
+const establish = `
+local life = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
+local since = string.format('%016.0f', redis.call('TIME')[1] * 1000000 - 86400000000)
+return redis.call('SET', KEYS[1], 'sb1e' .. since .. since .. life, 'PX', 604800000)`
+
+// Establish makes a server vote for locks of package redlock at once. A new server votes after one lease.
+func Establish(server *redistest.Server) error {
+	_, err := server.Do("EVAL", establish, 1, "sb:epoch")
+	return err
+}
+
+// TakeUp takes up what a member is granted, and releases what it is asked for, until the member has left.
+func TakeUp(m *shards.Member) {
+	for change := range m.Changes() {
+		if change.Kind != shards.Granted {
+			_ = change.Shard.Release()
+		}
 	}
 }

@@ -5,10 +5,15 @@ package locktest
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/session"
@@ -70,4 +75,76 @@ func IgnoreUnconfirmed(err error) error {
 		return nil
 	}
 	return err
+}
+
+// Integer reads a number out of a reply, whether it came as a number or as text.
+func Integer(tb testing.TB, reply any) int64 {
+	tb.Helper()
+	n, err := strconv.ParseInt(fmt.Sprint(reply), 10, 64)
+	require.NoError(tb, err)
+	return n
+}
+
+// Count runs a command that returns a number, such as ZCARD.
+func Count(tb testing.TB, server *redistest.Server, command ...any) int {
+	tb.Helper()
+	return int(Integer(tb, server.MustDo(tb, command...)))
+}
+
+// ServerTime returns the time of the server's clock.
+func ServerTime(tb testing.TB, server *redistest.Server) time.Time {
+	tb.Helper()
+	parts, _ := server.MustDo(tb, "TIME").([]any)
+	require.Len(tb, parts, 2)
+	return time.Unix(Integer(tb, parts[0]), 1000*Integer(tb, parts[1]))
+}
+
+// Listeners returns how many connections subscribe to a channel.
+func Listeners(tb testing.TB, server *redistest.Server, channel string) int {
+	tb.Helper()
+	reply, _ := server.MustDo(tb, "PUBSUB", "NUMSUB", channel).([]any)
+	require.Len(tb, reply, 2)
+	return int(Integer(tb, reply[1]))
+}
+
+// RequireEnds fails the test if there is a key that never expires.
+func RequireEnds(tb testing.TB, server *redistest.Server) {
+	tb.Helper()
+	for _, key := range server.Keys("*") {
+		require.Positive(tb, server.MustDo(tb, "PTTL", key), "%s never expires", key)
+	}
+}
+
+// ClientAs returns a client of another user.
+func ClientAs(tb testing.TB, server *redistest.Server, user, password string) rueidis.Client {
+	tb.Helper()
+	return server.Client(tb, func(o *rueidis.ClientOption) {
+		signalbox.Tune(o)
+		o.Username, o.Password = user, password
+	})
+}
+
+// StartReplica starts a replica of a server, and returns when it has all that the server has.
+func StartReplica(tb testing.TB, primary *redistest.Server) *redistest.Server {
+	tb.Helper()
+	primary.MustDo(tb, "CONFIG", "SET", "repl-diskless-sync-delay", "0")
+	replica := redistest.Start(tb)
+	host, port, err := net.SplitHostPort(primary.Addr())
+	require.NoError(tb, err)
+	replica.MustDo(tb, "REPLICAOF", host, port)
+	redistest.Await(tb, "the link to the replica", func() bool {
+		info, _ := replica.MustDo(tb, "INFO", "replication").(string)
+		return strings.Contains(info, "master_link_status:up")
+	})
+	redistest.Await(tb, "a replica that has everything", func() bool {
+		return Integer(tb, primary.MustDo(tb, "WAIT", 1, 100)) == 1
+	})
+	return replica
+}
+
+// SteadySession is Session for tests without faults: its client tolerates a server that is
+// silent for as long as a test does, so a busy machine breaks no connection.
+func SteadySession(tb testing.TB, to redistest.Dialer, options ...signalbox.SessionOption) *signalbox.Session {
+	tb.Helper()
+	return SessionOf(tb, to.Client(tb, Steady), options...)
 }

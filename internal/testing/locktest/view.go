@@ -3,15 +3,20 @@
 package locktest
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/rueidis"
 
+	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/proto"
+	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
@@ -129,25 +134,6 @@ func (v *View) Free(name string) bool {
 	return err == nil && h.ID == "" && h.Waiting == 0
 }
 
-// Waiting returns how many tickets are in the queue of the lock; -1 if the server does not say.
-func (v *View) Waiting(name string) int {
-	h, err := v.Hold(name)
-	if err != nil {
-		return -1
-	}
-	return h.Waiting
-}
-
-// Now returns the server's time.
-func (v *View) Now(tb testing.TB) time.Time {
-	tb.Helper()
-	parts, err := v.client.Do(context.Background(), v.client.B().Time().Build()).AsIntSlice()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return time.Unix(parts[0], parts[1]*1000)
-}
-
 // inspect names what must not be there: keys that never end, holds, and queues.
 const inspect = `
 local immortal, held = {}, {}
@@ -182,11 +168,94 @@ func (v *View) Leaks() (immortal, held []string, err error) {
 	return immortal, held, err
 }
 
-// NoImmortals fails the test if a lock's key has no end.
-func (v *View) NoImmortals(tb testing.TB) {
+// User makes clients of a server as one of its users. The server may be several that a client sees as one.
+type User struct {
+	Server         redistest.Dialer
+	Name, Password string
+}
+
+// Client returns a client of that user, closed when the test ends.
+func (u User) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis.Client {
 	tb.Helper()
-	immortal, _, err := v.Leaks()
-	if err != nil || len(immortal) > 0 {
-		tb.Fatalf("keys without an end: %s (%v)", strings.Join(immortal, ", "), err)
+	return u.Server.Client(tb, func(o *rueidis.ClientOption) {
+		if mod != nil {
+			mod(o)
+		}
+		o.Username, o.Password = u.Name, u.Password
+		o.PipelineMultiplex = -1                       // one connection, made at once: later ones may be refused
+		o.ClientSetInfo = rueidis.DisableClientSetInfo // see signalbox.Tune
+	})
+}
+
+// Secrets records errors and logs, and the secrets that they must not have.
+type Secrets struct {
+	mu struct {
+		sync.Mutex
+		recorded bytes.Buffer
+		secrets  []string
+		broken   []string // errors of more than one line
 	}
 }
+
+// NewSecrets fails the test at its end if a text that was recorded has a secret in it, or if an
+// error has more than one line.
+func NewSecrets(tb testing.TB) *Secrets {
+	tb.Helper()
+	s := new(Secrets)
+	tb.Cleanup(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, text := range s.mu.broken {
+			tb.Errorf("an error of more than one line: %q", text)
+		}
+		said := s.mu.recorded.String()
+		for _, secret := range s.mu.secrets {
+			if secret != "" && strings.Contains(said, secret) {
+				tb.Errorf("%q is in:\n%s", secret, said)
+			}
+		}
+	})
+	return s
+}
+
+// Add names secrets.
+func (s *Secrets) Add(secrets ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.secrets = append(s.mu.secrets, secrets...)
+}
+
+// AddSession makes secrets of the ids of a session and of all its holds, which begin with it.
+func (s *Secrets) AddSession(of *signalbox.Session) { s.Add((*session.Handle)(of).Session().ID()) }
+
+// RecordError records an error that a caller got, and returns it.
+func (s *Secrets) RecordError(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	_, _ = s.Write([]byte(text + "\n"))
+	if strings.Contains(text, "\n") {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.mu.broken = append(s.mu.broken, text)
+	}
+	return err
+}
+
+// Write implements io.Writer, for a log.
+func (s *Secrets) Write(line []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.recorded.Write(line)
+}
+
+// Recorded returns everything so far.
+func (s *Secrets) Recorded() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.recorded.String()
+}
+
+// Logger returns a logger whose output is recorded.
+func (s *Secrets) Logger() *slog.Logger { return slog.New(slog.NewTextHandler(s, nil)) }

@@ -64,7 +64,7 @@ func ReceiveFor[T any](tb testing.TB, limit time.Duration, what string, c <-chan
 // detector, which makes them seven times slower and finds in few rounds what it finds. make test-full runs those of
 // the packages that repeat most in full, without it.
 func Quick() bool {
-	return testing.Short() || underRace
+	return testing.Short() || UnderRace
 }
 
 // Rounds returns how many rounds a test makes of what it repeats: full, or quick if it is to be [Quick]. It is for tests that
@@ -83,4 +83,27 @@ func Slow(tb testing.TB, why string) {
 	if testing.Short() {
 		tb.Skipf("waits for real time: %s", why)
 	}
+}
+
+// Polling backs off from pollFirst to pollMost. The events polled for take 1 to 50 ms.
+const (
+	pollFirst = time.Millisecond / 2
+	pollMost  = 16 * time.Millisecond
+)
+
+// PollUntil calls done until it returns true, and reports whether it did so within limit.
+func PollUntil(limit time.Duration, done func() bool) bool {
+	deadline := time.Now().Add(limit)
+	pause := pollFirst
+	t := time.NewTimer(pause)
+	defer t.Stop()
+	for !done() {
+		if time.Now().After(deadline) {
+			return done()
+		}
+		<-t.C
+		pause = min(2*pause, pollMost)
+		t.Reset(pause)
+	}
+	return true
 }

@@ -192,3 +192,74 @@ func (p *Process) Close() {
 	p.CloseInput()
 	_ = p.stdout.Close() // only read from
 }
+
+// childEnv names the registered function that a test binary runs instead of its tests.
+const childEnv = "SIGNALBOX_TEST_CHILD"
+
+// children has the functions that RegisterChild was given.
+//
+//nolint:gochecknoglobals // a process has one TestMain, which fills it
+var children = make(map[string]func(stdin io.Reader, stdout io.Writer))
+
+// RegisterChild makes fn available to Child. It is called in TestMain, before RunChild. The
+// child exits with code 0 when fn returns; fn may exit with another.
+func RegisterChild(name string, fn func(stdin io.Reader, stdout io.Writer)) { children[name] = fn }
+
+// RunChild reports whether this process is a child, after it has run the child's function.
+// TestMain returns if it is, and runs its tests if not.
+func RunChild() bool {
+	name, isChild := os.LookupEnv(childEnv)
+	if !isChild {
+		return false
+	}
+	fn := children[name]
+	if fn == nil {
+		fmt.Fprintf(os.Stderr, "redistest: no child is registered as %q\n", name)
+		os.Exit(2)
+	}
+	fn(os.Stdin, os.Stdout)
+	return true
+}
+
+// pipes opens pipes and closes each end that was not kept.
+type pipes struct {
+	rest []*os.File
+	err  error // the first one
+}
+
+// pipe is both ends of one, closed on exec unless it is inherited.
+type pipe struct{ r, w *os.File }
+
+func (p *pipes) open() pipe {
+	r, w, err := os.Pipe()
+	if err != nil {
+		if p.err == nil {
+			p.err = err
+		}
+		return pipe{}
+	}
+	p.rest = append(p.rest, r, w)
+	return pipe{r, w}
+}
+
+// keep hands f over to the caller.
+func (p *pipes) keep(f *os.File) *os.File {
+	for i, other := range p.rest {
+		if other == f {
+			p.rest = append(p.rest[:i], p.rest[i+1:]...)
+			break
+		}
+	}
+	return f
+}
+
+// closeNow closes ends before closeRest would.
+func (p *pipes) closeNow(files ...*os.File) {
+	for _, f := range files {
+		_ = p.keep(f).Close() // a pipe end has nothing to flush
+	}
+}
+
+func (p *pipes) closeRest() {
+	p.closeNow(append([]*os.File(nil), p.rest...)...)
+}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // Do sends one command over a plain connection of its own, so it works whatever state
@@ -169,4 +171,21 @@ func (s *Server) SentBy(do func()) map[string]int64 {
 		}
 	}
 	return sent
+}
+
+// commandRunner runs commands on a server; *Server is one.
+type commandRunner interface {
+	MustDo(tb testing.TB, args ...any) any
+}
+
+// LoadScripts makes every script known to the server, so that each call of one is one request.
+func LoadScripts(tb testing.TB, server commandRunner) {
+	tb.Helper()
+	all, err := scripts.All()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for _, s := range all {
+		server.MustDo(tb, "SCRIPT", "LOAD", s.Source)
+	}
 }

@@ -4,5 +4,5 @@
 
 package redistest
 
-// underRace says whether the race detector is on.
-const underRace = false
+// UnderRace reports whether the race detector is on: then pools drop what they keep, at random, and allocations are not counted.
+const UnderRace = false

@@ -3,65 +3,53 @@
 package redistest
 
 import (
-	"bufio"
+	"context"
+	"errors"
 	"fmt"
 	"net"
 	"testing"
-	"time"
+
+	"github.com/redis/rueidis"
 )
 
-// PooledServer is a server whose Do and MustDo use a pool of connections, for tests that send thousands of commands. Unlike
-// [Server.Do] they must not be used for commands that change their connection, and fail after a restart.
+// PooledServer is a server whose Do and MustDo share a connection, for tests that send thousands of commands. Unlike
+// [Server.Do] they must not be used for commands that change their connection.
 type PooledServer struct {
 	*Server
 
-	idle chan *pooledConn
+	client rueidis.Client
 }
 
-type pooledConn struct {
-	net.Conn
-
-	replies *bufio.Reader
-}
-
-// poolSize is the greatest number of connections in a pool.
-const poolSize = 16
-
-// Pool returns the server with a pool of connections, which are kept until Close.
+// Pool returns the server with a connection, which is kept until Close.
 func Pool(s *Server) *PooledServer {
-	return &PooledServer{Server: s, idle: make(chan *pooledConn, poolSize)}
-}
-
-// Close closes the connections that no command uses, and leaves the server alone.
-func (p *PooledServer) Close() {
-	for {
-		select {
-		case c := <-p.idle:
-			_ = c.Close()
-		default:
-			return
-		}
+	client, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{s.Addr()}, ForceSingleClient: true, AlwaysRESP2: true, DisableCache: true, DisableRetry: true,
+		ConnWriteTimeout: Patience, Dialer: net.Dialer{Timeout: Patience}, ClientSetInfo: rueidis.DisableClientSetInfo,
+	})
+	if err != nil {
+		panic(fmt.Sprintf("redistest: %s: %v", s.Addr(), err)) // it has just started
 	}
+	return &PooledServer{s, client}
 }
 
-// Do is Server.Do over a connection that is kept.
+// Close closes the connection, and leaves the server alone.
+func (p *PooledServer) Close() { p.client.Close() }
+
+// Do is Server.Do over the connection that is kept.
 func (p *PooledServer) Do(args ...any) (any, error) {
-	c, err := p.conn()
-	if err != nil {
-		return nil, err
+	words := make([]string, len(args))
+	for i, arg := range args {
+		words[i] = string(word(arg))
 	}
-	reply, err := c.do(args)
-	if err != nil {
-		_ = c.Close()
+	reply, err := p.client.Do(context.Background(), p.client.B().Arbitrary(words...).Build()).ToAny()
+	var refusal *rueidis.RedisError
+	switch {
+	case rueidis.IsRedisNil(err):
+		return nil, nil
+	case errors.As(err, &refusal):
+		return nil, ReplyError(refusal.Error())
+	case err != nil:
 		return nil, fmt.Errorf("redistest: %v: %w", args[0], err)
-	}
-	select {
-	case p.idle <- c:
-	default:
-		_ = c.Close()
-	}
-	if e, isError := reply.(ReplyError); isError {
-		return nil, e
 	}
 	return reply, nil
 }
@@ -74,31 +62,4 @@ func (p *PooledServer) MustDo(tb testing.TB, args ...any) any {
 		tb.Fatalf("%v: %v", args, err)
 	}
 	return reply
-}
-
-func (p *PooledServer) conn() (*pooledConn, error) {
-	select {
-	case c := <-p.idle:
-		return c, nil
-	default:
-	}
-	c, err := p.at().dial(Patience)
-	if err != nil {
-		return nil, fmt.Errorf("redistest: %w", err)
-	}
-	return &pooledConn{c, bufio.NewReader(c)}, nil
-}
-
-func (c *pooledConn) do(args []any) (any, error) {
-	if err := c.SetDeadline(time.Now().Add(Patience)); err != nil {
-		return nil, err
-	}
-	if _, err := c.Write(encode(args)); err != nil {
-		return nil, err
-	}
-	f, err := readFrame(c.replies)
-	if err != nil {
-		return nil, err
-	}
-	return f.plain(), nil
 }

@@ -4,4 +4,5 @@
 
 package redistest
 
-const underRace = true
+// UnderRace reports whether the race detector is on.
+const UnderRace = true

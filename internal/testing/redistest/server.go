@@ -6,9 +6,14 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -180,7 +185,7 @@ func (s *Server) launch() error {
 	log := new(tail)
 	run, err := clocked(program{
 		path: s.binary, args: s.set.line(s.binary, s.port, s.bus), files: s.set.contents(s.mu.kept), log: log,
-	}, s.set.ahead, s.set.steps)
+	}, s.set.steps)
 	if err != nil {
 		return err
 	}
@@ -188,7 +193,7 @@ func (s *Server) launch() error {
 	if err != nil {
 		return err
 	}
-	if s.set.ahead != 0 || s.set.steps != nil {
+	if s.set.steps != nil {
 		defer forgetClock(proc.pid)
 	}
 	if err := s.await(proc); err != nil {
@@ -221,4 +226,132 @@ func (s *Server) await(proc *supervised) error {
 		return errNotStarted
 	}
 	return fmt.Errorf("redistest: server did not reply within %v: %w", startLimit, last)
+}
+
+// Ports are picked from [firstPort, endPort), below the range from which Linux takes the local ports of outgoing connections: a
+// client that redials a server that is down must not be given its port.
+const (
+	firstPort = 20000
+	endPort   = 32000
+	portTries = 100
+)
+
+// reservation keeps a loopback port from every other server and proxy of this package, in any process, even
+// while nothing listens on it: sentinels and nodes of a cluster keep calling one of them that is down. It is a UDP socket of the
+// same number, which the kernel closes however the process ends.
+type reservation struct {
+	port   int
+	socket net.PacketConn
+}
+
+// reserve finds a port that is not reserved and on which nothing listens. Another program may bind it
+// before it is used; then the caller tries again with another port.
+func reserve() (*reservation, error) {
+	for range portTries {
+		if r, err := reservePort(firstPort + rand.N(endPort-firstPort)); r != nil || err != nil {
+			return r, err
+		}
+	}
+	return nil, errNoPort
+}
+
+// errNoPort says that the tries were used up.
+var errNoPort = errors.New("redistest: no free port")
+
+// reservePort is reserve for a given port. It returns nil if that is in use.
+func reservePort(port int) (*reservation, error) {
+	socket, err := net.ListenPacket("udp", loopback(port))
+	if err != nil {
+		return nil, nil //nolint:nilerr,nilnil // the port is in use: the caller tries another
+	}
+	r := &reservation{port, socket}
+	l, err := net.Listen("tcp", loopback(port))
+	if err != nil {
+		r.free()
+		return nil, nil //nolint:nilerr,nilnil // see above
+	}
+	if err := l.Close(); err != nil {
+		r.free()
+		return nil, fmt.Errorf("redistest: free port: %w", err)
+	}
+	return r, nil
+}
+
+// busDistance is by how much the port for the other nodes of a cluster is higher than that for clients, if the server
+// has no option for it.
+const busDistance = 10_000
+
+// reservePair is reserve for two ports of which the second is higher by distance. Both are below the local ports of
+// outgoing connections.
+func reservePair(distance int) (first, second *reservation, err error) {
+	for range portTries {
+		port := firstPort - distance + rand.N(endPort-firstPort)
+		if first, err = reservePort(port); err != nil {
+			return nil, nil, err
+		} else if first == nil {
+			continue
+		}
+		if second, err = reservePort(port + distance); second != nil {
+			return first, second, nil
+		}
+		first.free()
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	return nil, nil, errNoPort
+}
+
+// free gives the port to others. It may be called twice, and on nil.
+func (r *reservation) free() {
+	if r != nil {
+		_ = r.socket.Close() // nothing was sent; the second time it is closed already
+	}
+}
+
+func loopback(port int) string {
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+}
+
+// ServerEnv names the environment variable that holds the server binary to run, a path or a name on PATH.
+// Without it redis-server is run. It may be a script that execs the server at its end, because signals are
+// sent to the process that was started. The same binary runs as a node of a cluster and as a sentinel.
+const ServerEnv = "SIGNALBOX_TEST_SERVER"
+
+// serverBinary finds the server to run.
+func serverBinary() (string, error) {
+	name := os.Getenv(ServerEnv)
+	if name == "" {
+		name = "redis-server"
+	}
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return "", fmt.Errorf("no Redis server to test with: install redis-server (Debian: apt-get install redis-server), "+
+			"run `make redis`, or set %s to the binary of a Redis or Valkey server: %w", ServerEnv, err)
+	}
+	return path, nil
+}
+
+// missingServer reports to the tests of a process that there is no server to run.
+type missingServer struct{ reported atomic.Bool }
+
+//nolint:gochecknoglobals // a process reports it once
+var noServer missingServer
+
+// NeedServer ends a test if there is no server to run. Only the first such test of the process fails, and says what to
+// install; the others are skipped. [Start], [StartSentinel] and [StartCluster] call it. A test that uses
+// [StartServer] or [Topologies] calls it first.
+func NeedServer(tb testing.TB) {
+	tb.Helper()
+	noServer.end(tb)
+}
+
+func (m *missingServer) end(tb testing.TB) {
+	tb.Helper()
+	if _, err := serverBinary(); err == nil {
+		return
+	} else if m.reported.CompareAndSwap(false, true) {
+		tb.Fatal(err)
+	}
+	tb.Skip("no Redis server to test with: another test of this package says what to install")
 }

@@ -124,3 +124,12 @@ func TestServerDiesWithItsParent(t *testing.T) {
 		requireGone(t, pid, dir)
 	})
 }
+
+func TestMain(m *testing.M) {
+	redistest.RegisterChild("keeper", runKeeper)
+	if redistest.RunChild() {
+		return
+	}
+	tests := redistest.WithServer(m, func(*redistest.Server) {}) // which says once that there is no server to run, if so
+	redistest.VerifyTestMain(redistest.WithParallelism(8, tests))
+}
