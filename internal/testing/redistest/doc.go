@@ -10,8 +10,7 @@
 // runs a registered function in a process of its own.
 // Programs without a test use [StartServer] and [StartProxy] and close what they get.
 //
-// [NewRouter] puts one endpoint before several servers, the shards, as some providers and proxies do; [NewPipeRouter] does so
-// in virtual time.
+// [NewRouter] puts one endpoint before several servers, the shards, as some providers and proxies do.
 //
 // [Await] and [Receive] wait for what must come. A TestMain runs its tests [Beside] a server for its examples, and more
 // of them [AtATime] than there are processors if they mostly wait.
