@@ -13,6 +13,15 @@ import (
 // learnsOfWaiter lets a holder learn that another process waits: by a message, or, if that is lost, by its next renewal or as soon as it is
 // subscribed again. A try, a waiter of its own process and a dead one tell it nothing. It keeps its lease.
 func learnsOfWaiter(w *World, k Kind) {
+	if w.Virtual { // without a waiter it costs what any lock does
+		p := w.Process(k, signalbox.WithWanted())
+		w.Unlocks(w.Holds(p, "cost"))
+		p.Arm(0, None)
+		h := w.Holds(p, "cost")
+		w.Arrive()
+		w.Unlocks(h)
+		require.LessOrEqual(w, len(p.Requests()), k.RoundTrips, "%q", p.Requests())
+	}
 	for name, c := range map[string]struct {
 		lease  time.Duration
 		misses bool // the message
