@@ -17,7 +17,7 @@ func Promises() []Promise {
 		{Name: "P2/the first lease is short", Try: firstLease, Only: virtual, Not: Kind.wholeAtOnce},
 		{Name: "P2/the wall clock is set", Try: wallClock, Only: virtual, Alone: true, Not: Kind.withoutLease},
 		{Name: "P2/fixed leases and longest holds end", Try: boundedHolds, Only: virtual, Not: Kind.withoutLease},
-		{Name: "P2/a holder learns of a waiter", Try: learnsOfWaiter, Not: only("no other kind learns of waiters", "reentrant", "fair", "reentrant beside fair")},
+		{Name: "P2/a holder learns of a waiter", Try: learnsOfWaiter, Not: only("no other kind learns of waiters", "reentrant", "fair", "reentrant beside fair", "multilock")},
 		{Name: "P3/tokens rise", Try: tokensRise, Not: either(Kind.withoutTokens, Kind.withoutLease)},
 		{Name: "P4/a waiter that gives up leaves nothing", Try: givenUp, Only: virtual},
 		{Name: "P4/a call that gives up under each fault leaves nothing", Try: givenUpUnderFault, Only: virtual},

@@ -84,26 +84,6 @@ func bubbleOfTwo(t *testing.T, ahead time.Duration, test func(*testing.T, *nodeP
 	})
 }
 
-// P4: if the clocks of two nodes are a minute apart, each lock costs one more try at most, once,
-// however the tries at the two nodes alternate.
-func TestNodesWhoseClocksDifferAreDistinguished(t *testing.T) {
-	t.Parallel()
-	bubbleOfTwo(t, time.Minute, func(t *testing.T, p *nodePair, s *signalbox.Session) {
-		const locks, rounds = 20, 5
-		for range rounds {
-			for i := range locks {
-				lease := atOnce(t, reentrant.New(s, fmt.Sprint(i)))
-				require.NoError(t, lease.Unlock())
-			}
-		}
-		const needed = locks * rounds
-		require.Positive(t, p.acquires[0])
-		require.Positive(t, p.acquires[1])
-		require.LessOrEqual(t, p.acquires[0]+p.acquires[1], needed+locks)
-		require.Greater(t, p.acquires[0]+p.acquires[1], needed, "the clocks did not matter")
-	})
-}
-
 // P4, P5: an acquire that was sent with the time of another node, a minute ahead, may take effect for
 // that much longer. It is taken back all the same, at the latest when the node's own clock has
 // passed what it was given.

@@ -10,19 +10,15 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/countdown"
-	"github.com/signalbox-go/signalbox/election"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/redlock"
 	"github.com/signalbox-go/signalbox/reentrant"
-	"github.com/signalbox-go/signalbox/shards"
 )
 
 // logged returns a logger, and what it has logged.
@@ -122,72 +118,6 @@ func TestCloseLogsTheLeasesItEnds(t *testing.T) { //nolint:paralleltest // sets 
 	require.Equal(t, 20, strings.Count(lines.String(), "kind=reentrant name=%sha256-"))
 	require.Contains(t, lines.String(), "leases=30")
 	require.NotContains(t, lines.String(), "secret")
-}
-
-// Whatever waits without a lease when it begins, and whatever the server does, Close returns within its context and a second, or the
-// grace and a second, and every call returns.
-func TestCloseEndsWhatHasNoLease(t *testing.T) {
-	t.Parallel()
-	for name, call := range closeCases() {
-		for fault, cause := range map[string]func(*wire){"": func(*wire) {}, "Frozen": (*wire).goSilent, "Unreachable": (*wire).refuse} {
-			for _, limit := range []time.Duration{0, 300 * time.Millisecond, session.DefaultCloseGrace} {
-				bubbleOfUsers(t, func(f *fixture) {
-					s, link := f.owned(quiet)
-					waits := call(f, s)
-					waiting := []<-chan error{f.later(waits), f.later(waits)}
-					cause(link)
-					waiting = append(waiting, f.later(waits))
-					ctx, cancel := context.WithTimeout(context.Background(), limit)
-					if limit == session.DefaultCloseGrace {
-						ctx = context.Background()
-					}
-					lasted := took(func() { _ = s.Close(ctx) })
-					cancel()
-					require.LessOrEqual(f, lasted, limit+time.Second, name+fault)
-					for _, ended := range waiting {
-						require.ErrorIs(f, <-ended, signalbox.ErrClosed, name+fault)
-					}
-					require.NoError(f, s.Close(context.Background()))
-					time.Sleep(time.Minute) // calls that are on their way end with their wire
-					synctest.Wait()
-					require.Zero(f, locktest.Goroutines(), name+fault)
-				})
-			}
-		}
-	}
-}
-
-// closeCases returns calls that wait until their session is closed.
-func closeCases() map[string]func(f *fixture, s *signalbox.Session) (waits func() error) {
-	ctx := context.Background()
-	return map[string]func(f *fixture, s *signalbox.Session) func() error{
-		"Round": func(f *fixture, s *signalbox.Session) func() error {
-			round := mustStart(f, countdown.New(s, "a"), 1)
-			return func() error { return round.Wait(ctx) }
-		},
-		"Leader": func(_ *fixture, s *signalbox.Session) func() error {
-			return func() error {
-				return election.New(s, "a").Run(ctx, func(ctx context.Context, _ election.Term) error {
-					<-ctx.Done()
-					return nil
-				})
-			}
-		},
-		"Observer": func(_ *fixture, s *signalbox.Session) func() error {
-			return func() error { return lastOf(election.New(s, "a").Observe(ctx)) }
-		},
-		"Member": func(_ *fixture, s *signalbox.Session) func() error {
-			return func() error {
-				return shards.New(s, "a", shards.Count(3)).Run(ctx, func(ctx context.Context, _ shards.Shard) error {
-					<-ctx.Done()
-					return nil
-				})
-			}
-		},
-		"Watcher": func(_ *fixture, s *signalbox.Session) func() error {
-			return func() error { return lastOf(shards.New(s, "a", shards.Count(3)).Watch(ctx)) }
-		},
-	}
 }
 
 // later makes a call that waits.

@@ -60,22 +60,6 @@ func TestLostOpeningIsNotTakenForALateWorker(t *testing.T) {
 	})
 }
 
-// P5: a reset whose reply is lost resets no round that was started since.
-func TestLostResetResetsNoOtherRound(t *testing.T) {
-	t.Parallel()
-	meanwhile(t, scripts.CountdownReset, func(f *fixture, calm, mine *countdown.Latch, then func(do func() error)) {
-		first := mustStart(f, calm, 1)
-		var next countdown.Round
-		then(func() (err error) {
-			next, err = calm.Start(context.Background(), 1)
-			return err
-		})
-		require.NoError(f, mine.Reset(f.Context()))
-		require.ErrorIs(f, first.Wait(f.Context()), signalbox.ErrReset)
-		mustCount(f, next, 0, "x")
-	})
-}
-
 // meanwhile runs a test of a script whose first reply to the latch mine is lost after then was called, and which it sends again when what
 // that was given has been done by others.
 func meanwhile(t *testing.T, script *scripts.Script, test func(f *fixture, calm, mine *countdown.Latch, then func(do func() error))) {
@@ -130,50 +114,6 @@ func TestOldReplySaysNothingOfANewRound(t *testing.T) {
 		mustCount(f, second, 0, "x")
 		opens(f, late)
 	})
-}
-
-// P6: a waiter whose message is lost finds out by a poll, a second later at most: of an opening, of a reset, and, in the
-// layout of Redisson, of a key that was deleted.
-func TestWaiterFindsALostMessageByAPoll(t *testing.T) {
-	t.Parallel()
-	opened := func(_ *fixture, _ *countdown.Latch, r countdown.Round) error {
-		_, err := r.CountDown(context.Background(), "x")
-		return err
-	}
-	reset := func(_ *fixture, l *countdown.Latch, _ countdown.Round) error { return l.Reset(context.Background()) }
-	remove := func(f *fixture, _ *countdown.Latch, _ countdown.Round) error {
-		f.redis.Del("a")
-		return nil
-	}
-	shared := []signalbox.LockOption{signalbox.WithLayout(redisson.Layout())}
-	for name, c := range map[string]struct {
-		options []signalbox.LockOption
-		end     func(f *fixture, l *countdown.Latch, r countdown.Round) error
-		want    error
-	}{
-		"Reset":      {nil, reset, signalbox.ErrReset},
-		"SharedOpen": {shared, opened, nil}, "SharedReset": {shared, reset, nil}, "SharedDeleted": {shared, remove, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubbleOfUsers(t, func(f *fixture) {
-				l, s := countdown.New(f.user().Session, "a", c.options...), f.user()
-				r := l.RoundOf(1)
-				if c.options == nil {
-					r = mustStart(f, l, 1)
-				} else {
-					require.NoError(f, f.redis.Set("a", "1")) // the Lua of the embedded server starts none
-				}
-				waiting := waitsFor(f, countdown.New(s.Session, "a", c.options...).RoundOf(r.ID()))
-				time.Sleep(time.Second)
-				s.losesMessages.Store(true)
-				began := time.Now()
-				require.NoError(f, c.end(f, l, r))
-				require.ErrorIs(f, redistest.Receive(f, "a poll", waiting), c.want)
-				require.LessOrEqual(f, time.Since(began), time.Second+10*time.Millisecond)
-			})
-		})
-	}
 }
 
 // P5: a step of a latch in the layout of Redisson is sent once, however its reply is lost: it would count twice. Its caller

@@ -4,7 +4,6 @@ package virtual_test
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/alicebob/miniredis/v2/server"
@@ -19,7 +18,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/timers"
 	runner "github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/reentrant"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // noMonitor ignores all events.
@@ -29,13 +27,6 @@ func (noMonitor) MessagesLost(error) {}
 func (noMonitor) MessagesBack()      {}
 func (noMonitor) ServersDiffer()     {}
 
-// dispatcher returns a dispatcher with a wire of its own, and what closes both.
-func (f *fixture) dispatcher() (*notify.Dispatcher, *wire, func()) {
-	client, link := f.client(f.T)
-	d, closeAll := dispatcherOf(client)
-	return d, link, closeAll
-}
-
 // dispatcherOf returns a dispatcher of a client, and what closes both.
 func dispatcherOf(client rueidis.Client) (*notify.Dispatcher, func()) {
 	clock := timers.New()
@@ -44,13 +35,6 @@ func dispatcherOf(client rueidis.Client) (*notify.Dispatcher, func()) {
 		d.Close()
 		clock.Close()
 		client.Close()
-	}
-}
-
-func targetOf(name string) notify.Target {
-	return notify.Target{
-		Channel: locktest.Keys(name).Unlocked(), Key: locktest.Key(name),
-		Poll: scripts.RedlockPoll, WaiterID: "0123456789012345678901",
 	}
 }
 
@@ -81,57 +65,6 @@ func TestClosedDispatcherDoesNotWaitForANode(t *testing.T) {
 		closeAll()
 		time.Sleep(2 * time.Second) // a client of a cluster closes connections later
 	})
-}
-
-// P4, P7: a channel stays subscribed for exactly Linger after its last waiter or listener has left, so that
-// the next need not subscribe. Then neither the subscription nor its connection remains, and the next
-// waiter subscribes anew.
-func TestSubscriptionLingersAndEnds(t *testing.T) {
-	t.Parallel()
-	a, b := targetOf("a"), targetOf("b")
-	for name, use := range map[string]func(d *notify.Dispatcher, target notify.Target) (live bool){ //nolint:paralleltest // as above
-		"Waiter": func(d *notify.Dispatcher, target notify.Target) bool {
-			w := d.Wait(target)
-			defer w.Close()
-			<-w.C
-			return d.IsSubscribed(target.Channel)
-		},
-		"Listener": func(d *notify.Dispatcher, target notify.Target) bool {
-			l := d.Listen(target.Channel, notify.ShardedChannel, noHandler{})
-			defer l.Close()
-			<-l.Subscribed()
-			return d.IsSubscribed(target.Channel)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			bubbleOfUsers(t, func(f *fixture) {
-				d, _, closeAll := f.dispatcher()
-				defer closeAll()
-				connections := f.redis.CurrentConnectionCount()
-				require.True(f, use(d, a))
-				require.True(f, use(d, b))
-				requested := f.commands.Load()
-				for range 10 {
-					time.Sleep(notify.Linger - time.Nanosecond)
-					require.True(f, use(d, a))
-				}
-				// The other channel has ended meanwhile, with the connection that had both.
-				require.Equal(f, requested+3, f.commands.Load(), "a connection, and its SUBSCRIBE")
-				require.Equal(f, 1, d.Channels())
-				require.Equal(f, 1, f.subscribed(a))
-				require.Zero(f, f.subscribed(b))
-
-				time.Sleep(notify.Linger + 10*time.Millisecond)
-				synctest.Wait()
-				require.Zero(f, d.Channels())
-				require.Zero(f, f.subscribed(a))
-				require.Equal(f, connections, f.redis.CurrentConnectionCount())
-
-				require.True(f, use(d, a))
-				require.Equal(f, 1, f.subscribed(a))
-			})
-		})
-	}
 }
 
 // locksOf returns how to make one lock of each kind that hands over by messages.

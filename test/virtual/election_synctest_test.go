@@ -6,14 +6,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2/server"
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
@@ -104,31 +102,6 @@ func TestLeaderThatSteppedDownKeepsTheLeaseUntilItReturns(t *testing.T) {
 		cancel()
 		close(mayStop)
 		require.ErrorIs(f, <-returned, context.Canceled)
-	})
-}
-
-// P6: observers find each change by a poll if all messages are lost, within a second.
-func TestObserverFindsALostMessageByAPoll(t *testing.T) {
-	t.Parallel()
-	bubbleOfUsers(t, func(f *fixture) {
-		unsubscribed := f.user()
-		seen := observing(f.Context(), election.New(unsubscribed.Session, "a"))
-		require.Zero(f, (<-seen).Token)
-		unsubscribed.wire.losesMessages.Store(true)
-		e := election.New(f.user().Session, "a")
-		for i := range 20 {
-			term := leads(f, e)
-			require.Equal(f, term.Token(), (<-seen).Token)
-			time.Sleep(time.Duration(i) * 77 * time.Millisecond)
-			began := time.Now()
-			require.NoError(f, term.SetValue(f.Context(), fmt.Sprint(i)))
-			require.Equal(f, fmt.Sprint(i), (<-seen).Value)
-			require.LessOrEqual(f, time.Since(began), 1100*time.Millisecond)
-			began = time.Now()
-			require.NoError(f, term.Resign())
-			require.Zero(f, (<-seen).Token)
-			require.LessOrEqual(f, time.Since(began), 1100*time.Millisecond)
-		}
 	})
 }
 
@@ -225,86 +198,60 @@ func (f *fixture) callbacks(s *signalbox.Session, leaders *[]string, mu *sync.Mu
 	}
 }
 
-// Candidates that all have one label are different leaders: each change is reported, and Leading says which of them leads.
-func TestNewLeadersOfOneLabelAreDifferent(t *testing.T) {
-	t.Parallel()
-	for _, same := range []bool{false, true} {
-		bubbleOfUsers(t, func(f *fixture) {
-			const candidates = 4
-			var mu sync.Mutex
-			leaders := make([][]string, candidates)
-			want := make([]string, candidates)
-			all := make([]*election.Election, candidates)
-			stops := make([]func(), candidates)
-			for i := range candidates {
-				want[i] = fmt.Sprint("candidate ", i)
-				if same {
-					want[i] = "api"
-				}
-				s := f.user(signalbox.WithLabel(want[i])).Session
-				all[i], stops[i] = f.callbacks(s, &leaders[i], &mu)
-				require.False(f, i > 0 && election.New(s, "a").Leading())
-				time.Sleep(100 * time.Millisecond)
-				require.Equal(f, i == 0, election.New(s, "a").Leading()) // another Election of the session
-			}
-			for i := range candidates {
-				time.Sleep(5 * time.Second)
-				for j := range candidates {
-					require.Equal(f, i == j, all[j].Leading())
-				}
-				mu.Lock()
-				for j := i; j < candidates; j++ {
-					require.Equal(f, want[:i+1], leaders[j])
-				}
-				mu.Unlock()
-				stops[i]()
-				require.False(f, all[i].Leading())
-			}
-		})
-	}
-}
-
-// A leader whose right is taken away for a moment learns of the next leaders.
-func TestOnNewLeaderIsCalledAfterADenial(t *testing.T) {
+// Each new leader is reported, to every candidate, also if all have one label, and after a right was missing for a moment. Leading says which
+// of them leads.
+func TestEachNewLeaderIsReported(t *testing.T) {
 	t.Parallel()
 	bubbleOfUsers(t, func(f *fixture) {
+		const candidates = 4
 		var denied atomic.Bool
-		f.redis.Server().SetPreHook(func(c *server.Peer, command string, _ ...string) bool {
-			if denied.Load() && strings.HasPrefix(command, "EVAL") {
-				c.WriteError("NOPERM User limited has no permissions to run the 'evalsha' command")
-				return true
+		f.refusesScripts(func(string, []string) string {
+			if denied.Load() {
+				return "NOPERM User limited has no permissions to run the 'evalsha' command"
 			}
-			return false
+			return ""
 		})
-		var mu sync.Mutex
-		var leaders []string
-		first := f.user(signalbox.WithLabel("first")).Session
-		_, stop := f.callbacks(first, &leaders, &mu)
-		time.Sleep(3 * time.Second)
-		denied.Store(true)
-		time.Sleep(1500 * time.Millisecond)
-		denied.Store(false)
-		time.Sleep(2 * time.Second)
-		second := f.user(signalbox.WithLabel("second")).Session
-		led := make(chan struct{})
-		go func() {
-			defer close(led)
-			term, err := election.New(second, "a").Campaign(f.Context())
-			if err != nil {
-				f.Error(err)
-				return
+		var leaders [candidates]atomic.Int64
+		var all [candidates]*election.Election
+		var stops [candidates]func()
+		for i := range candidates {
+			all[i] = election.New(f.user(signalbox.WithLabel("api")).Session, "a")
+			ctx, cancel := context.WithCancel(f.Context())
+			ended := f.later(func() error {
+				return all[i].RunCallbacks(ctx, election.Callbacks{
+					OnStartedLeading: func(ctx context.Context) { <-ctx.Done() },
+					OnStoppedLeading: func() {},
+					OnNewLeader:      func(string) { leaders[i].Add(1) },
+				})
+			})
+			stops[i] = func() {
+				cancel()
+				require.ErrorIs(f, <-ended, context.Canceled)
 			}
-			time.Sleep(3 * time.Second)
-			_ = term.Resign()
-		}()
-		time.Sleep(time.Second)
-		require.NoError(f, fair.New(second, "a").ForceUnlock(f.Context()))
-		<-led
-		time.Sleep(3 * time.Second)
-		stop()
-		mu.Lock()
-		defer mu.Unlock()
-		require.Equal(f, []string{"first", "second", "first"}, leaders)
+			if i == 0 {
+				time.Sleep(3 * time.Second)
+				denied.Store(true)
+				time.Sleep(1500 * time.Millisecond)
+				denied.Store(false)
+				time.Sleep(2 * time.Second)
+			}
+		}
+		for n := range candidates + 1 { // the first one leads again at last
+			time.Sleep(5 * time.Second)
+			leads := n % candidates
+			for i, e := range all {
+				require.Equal(f, leads == i, e.Leading())
+				if i == 0 || i >= n {
+					require.EqualValues(f, n+1, leaders[i].Load(), "what candidate %d saw", i)
+				}
+			}
+			if n == 0 {
+				require.NoError(f, fair.New(f.user().Session, "a").ForceUnlock(f.Context()))
+				continue
+			}
+			stops[leads]()
+			require.False(f, all[leads].Leading())
+		}
 	})
 }
 

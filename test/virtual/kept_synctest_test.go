@@ -15,6 +15,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/inspect"
+	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/multilock"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -234,5 +235,49 @@ func TestLostIdleHoldIsReportedToNoCaller(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		require.Equal(f, 1, strings.Count(lines.String(), "the server lost a lock that was kept"))
 		require.NoError(f, atOnce(f.T, mu).Unlock())
+	})
+}
+
+// P2: a lock without a renewed lease, or of a kind that learns of no waiter, has no channel: a default gives way. A lock that learns of
+// waiters is that of its kind.
+func TestTermsOfWantedLocks(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(f *fixture) {
+		s := f.user(signalbox.WithDefaults(signalbox.WithWanted())).Session
+		fixed := signalbox.WithFixedLease(time.Second)
+		require.ErrorIs(f, reentrant.New(s, "a", signalbox.WithWanted(), fixed).Check(), signalbox.ErrBadOption)
+		for _, lock := range []locktest.Lock{reentrant.New(s, "a", fixed), locktest.Writer().New(s, "b"), locktest.Permit().New(s, "c")} {
+			lease := atOnce(f.T, lock)
+			require.Nil(f, lease.Wanted())
+			require.NoError(f, lease.Unlock())
+		}
+		for kind, lock := range map[string]locktest.Lock{"reentrant": reentrant.New(s, "d"), "fair": fair.New(s, "e", signalbox.WithMaxHold(time.Minute))} {
+			require.NotNil(f, atOnce(f.T, lock).Wanted())
+			holder, err := reentrant.New(s, map[string]string{"reentrant": "d", "fair": "e"}[kind]).Holder(f.Context())
+			require.NoError(f, err)
+			require.Equal(f, kind, holder.Kind)
+		}
+	})
+}
+
+// P2, P7: a hundred forged messages cost a question or two, and close no channel.
+func TestForgedMessageCostsOneQuestion(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(f *fixture) {
+		s := f.user().Session
+		lease := atOnce(f.T, reentrant.New(s, "a", signalbox.WithWanted()))
+		time.Sleep(2 * time.Second) // it is renewed
+		value, err := f.redis.Get(locktest.Key("a"))
+		require.NoError(f, err)
+		for range fair.New(s, "a").Waiters(f.Context()) { // the server learns the script
+		}
+		questions := f.counts(scripts.LockWaiters)
+		for range 100 {
+			f.redis.Publish("sb:session:"+s.ID(), "recall:"+value[20+22:20+41])
+		}
+		time.Sleep(20 * time.Millisecond)
+		require.Contains(f, []int64{1, 2}, questions.Load(), "what comes while a question is under way makes another")
+		require.False(f, locktest.IsClosed(lease.Wanted()))
+		require.NoError(f, lease.Unlock())
 	})
 }

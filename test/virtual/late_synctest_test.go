@@ -98,17 +98,25 @@ func (l *lateFixture) waits(ctx context.Context, n int) <-chan error {
 	return ended
 }
 
-// P7: without a call there is one attempt to connect. Calls that wait share attempts, about one a second.
+// P7: without a call there is one attempt to connect, and none follows when the last call has given up. Calls that wait share attempts, about one
+// a second.
 func TestFirstConnection_CallsShareAttempts(t *testing.T) {
 	t.Parallel()
 	const n = 100
 	bubbleOfLate(t, func(l *lateFixture) {
 		time.Sleep(time.Hour)
 		require.EqualValues(l, 1, l.dials.Load())
+		gaveUp, cancel := context.WithTimeout(l.Context(), 5*time.Second)
+		defer cancel()
+		require.ErrorIs(l, <-l.waits(gaveUp, 1), context.DeadlineExceeded)
+		after := l.dials.Load()
+		time.Sleep(time.Hour)
+		require.Equal(l, after, l.dials.Load())
+		before := after
 		ended := l.waits(context.Background(), n)
 		time.Sleep(time.Minute)
-		require.GreaterOrEqual(l, l.dials.Load(), int64(55))
-		require.LessOrEqual(l, l.dials.Load(), int64(115))
+		require.GreaterOrEqual(l, l.dials.Load()-before, int64(55))
+		require.LessOrEqual(l, l.dials.Load()-before, int64(115))
 		l.link.refuses.Store(false)
 		lasted := took(func() {
 			for range n {
@@ -118,24 +126,9 @@ func TestFirstConnection_CallsShareAttempts(t *testing.T) {
 		require.LessOrEqual(l, lasted, 1100*time.Millisecond)
 
 		time.Sleep(time.Minute)
-		after := l.dials.Load()
+		after = l.dials.Load()
 		time.Sleep(time.Hour)
 		require.Equal(l, after, l.dials.Load())
-	})
-}
-
-// When the last call has given up, no attempt follows.
-func TestFirstConnection_NoAttemptWithoutACall(t *testing.T) {
-	t.Parallel()
-	bubbleOfLate(t, func(l *lateFixture) {
-		ctx, cancel := context.WithTimeout(l.Context(), 5*time.Second)
-		defer cancel()
-		require.ErrorIs(l, <-l.waits(ctx, 1), context.DeadlineExceeded)
-		after := l.dials.Load()
-		time.Sleep(time.Hour)
-		require.Equal(l, after, l.dials.Load())
-		l.link.refuses.Store(false)
-		require.NoError(l, l.s.Ping(l.Context()))
 	})
 }
 
@@ -245,7 +238,8 @@ func TestFirstConnection_AnythingElseIsWaitedForAndLogged(t *testing.T) {
 	}
 }
 
-// The log says again what to do if the reason changes: a server that was away then loads its data.
+// The log says again what to do if the reason changes: a server that was away then loads its data. Calls report the last one, also after many
+// others.
 func TestFirstConnection_AnotherReasonIsLogged(t *testing.T) {
 	t.Parallel()
 	bubbleOfLate(t, func(l *lateFixture) {
@@ -263,7 +257,13 @@ func TestFirstConnection_AnotherReasonIsLogged(t *testing.T) {
 		l.link.refuses.Store(false)
 		time.Sleep(10 * time.Second)
 		require.Equal(l, 2, strings.Count(l.lines.String(), "level=WARN"), l.lines)
+		time.Sleep(3 * time.Minute)
+		require.ErrorContains(l, l.s.Ping(l.Context()), "LOADING")
+		l.link.goSilent()
+		time.Sleep(10 * time.Second)
+		require.ErrorContains(l, l.s.Ping(l.Context()), "says nothing")
 		loads.Store(false)
+		l.link.heal()
 		require.NoError(l, <-ended)
 	})
 }
@@ -377,27 +377,5 @@ func TestFirstConnection_WhatNeedsNoServerIsChecked(t *testing.T) {
 		secret.Sentinel = rueidis.SentinelOption{MasterSet: "main", Password: "p"}
 		require.ErrorIs(l, no(signalbox.DialWith(l.Context(), secret, signalbox.WithLazyConnect())), signalbox.ErrBadOption)
 		require.NoError(l, reentrant.New(l.s, "}{", signalbox.WithLayout(redisson.Layout())).Check(), "it may be no cluster")
-	})
-}
-
-// The reason is that of the last attempt, also after many others.
-func TestFirstConnection_TheReasonIsTheLast(t *testing.T) {
-	t.Parallel()
-	bubbleOfLate(t, func(l *lateFixture) {
-		l.redis.Server().SetPreHook(func(c *server.Peer, _ string, _ ...string) bool {
-			c.WriteRaw("HTTP/1.1 503 Service Unavailable\r\n\r\n")
-			c.Close()
-			return true
-		})
-		l.link.refuses.Store(false)
-		ended := l.waits(context.Background(), 1)
-		time.Sleep(3 * time.Minute)
-		require.ErrorContains(l, l.s.Ping(l.Context()), "this is a web server")
-		l.link.goSilent()
-		time.Sleep(10 * time.Second)
-		require.ErrorContains(l, l.s.Ping(l.Context()), "says nothing")
-		l.redis.Server().SetPreHook(nil)
-		l.link.heal()
-		require.NoError(l, <-ended)
 	})
 }

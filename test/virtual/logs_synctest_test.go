@@ -258,50 +258,26 @@ func TestAnOutageIsLoggedOnceAndItsEndToo(t *testing.T) {
 	}
 }
 
-// A right that is missing again is logged once a minute, however many calls wait for it.
+// A right that is missing for one name is logged once a minute, however many calls wait for it and whatever calls about others succeed; and
+// once when it is there again.
 func TestAMissingRightIsLoggedOnceAMinute(t *testing.T) {
 	t.Parallel()
 	bubbleOfUsers(t, func(f *fixture) {
 		logger, log := logged()
 		s := f.user(signalbox.WithLogger(logger)).Session
+		require.NoError(f, locked(f.Context(), s))
 		server := f.scriptReplies(false)
-		lease := atOnce(f.T, reentrant.New(s, "a"))
-		require.NoError(f, lease.Unlock())
+		server.about = "{denied}"
 		server.say("NOAUTH Authentication required.", -1)
-		ctx, cancel := context.WithCancel(f.Context())
-		for i := range 20 {
-			go func() { _, _ = reentrant.New(s, fmt.Sprint(i)).Lock(ctx) }()
+		for range 20 {
+			go func() { _, _ = reentrant.New(s, "denied").Lock(f.Context()) }()
 		}
-		time.Sleep(3*time.Minute + 30*time.Second)
+		for range 210 {
+			time.Sleep(time.Second)
+			require.NoError(f, locked(f.Context(), s))
+		}
 		synctest.Wait()
 		require.Len(f, matching(log.String(), "the server denies a right"), 4)
-		server.say("", 0)
-		time.Sleep(5 * time.Second)
-		cancel()
-		synctest.Wait()
-		require.Len(f, matching(log.String(), "the server grants the right again"), 1)
-	})
-}
-
-// While one name is refused, the others do not hide it.
-func TestOneNameThatIsRefusedIsLogged(t *testing.T) {
-	t.Parallel()
-	bubbleOfUsers(t, func(f *fixture) {
-		logger, log := logged()
-		s := f.user(signalbox.WithLogger(logger)).Session
-		lease := atOnce(f.T, reentrant.New(s, "a"))
-		require.NoError(f, lease.Unlock())
-		server := f.scriptReplies(false)
-		server.about = "{a}"
-		server.say("NOPERM No permissions to access a key", -1)
-		go func() { _, _ = reentrant.New(s, "a").Lock(f.Context()) }()
-		for range 20 {
-			time.Sleep(time.Second)
-			lease := atOnce(f.T, reentrant.New(s, "b"))
-			require.NoError(f, lease.Unlock())
-		}
-		synctest.Wait()
-		require.Len(f, matching(log.String(), "the server denies a right"), 1)
 		require.Empty(f, matching(log.String(), "the server grants"))
 		server.say("", 0)
 		time.Sleep(5 * time.Second)

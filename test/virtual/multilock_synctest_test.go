@@ -122,23 +122,6 @@ func TestMultilock_MemberIsHeld_NextRoundBeginsWithIt(t *testing.T) {
 	})
 }
 
-// P4: a server that sends no replies keeps no members of the other servers.
-func TestMultilock_SilentServer_KeepsNoOtherMember(t *testing.T) {
-	t.Parallel()
-	crossServerBubble(t, func(c *crossServerLock) {
-		lease := locktest.Must(c, c.both().Lock)
-		c.sessions[1].armScript(scripts.LockReleaseMany, redistest.SwallowRequest, 1)
-		err := lease.Unlock()
-		require.ErrorIs(t, err, signalbox.ErrUnconfirmed)
-		require.ErrorContains(t, err, `"b"`)
-		require.NotContains(t, err.Error(), `"a"`)
-		require.NoError(t, locktest.Must(c, c.other(0).TryLock).Unlock())
-		time.Sleep(5 * time.Second)
-		require.NoError(t, locktest.Must(c, c.other(1).TryLock).Unlock())
-		requireIdle(t, c.sessions[0].Session, c.sessions[1].Session)
-	})
-}
-
 // P10: the context may end before the reply to a wait. The error says what the try before it found.
 func TestMultilock_ContextEndsBeforeTheReply_ErrorSaysHeld(t *testing.T) {
 	t.Parallel()
@@ -270,5 +253,39 @@ func TestMultilock_MemberEndsAsTheLastComes_AllAreAcquiredAnew(t *testing.T) {
 		require.NoError(t, lease.Err())
 		require.Greater(t, multilock.Tokens(lease)[1], last.took.Token(), "the lease of a round that had lost a member")
 		require.NoError(t, lease.Unlock())
+	})
+}
+
+// P2: the channel of a multilock is closed with that of any member that has the option, also if another session waits for that already.
+// There is none if no member has the option.
+func TestMultilockIsWanted(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(f *fixture) {
+		s, other := f.user().Session, f.user().Session
+		both := func(wanted string) *multilock.Lock {
+			option := map[string][]signalbox.LockOption{wanted: {signalbox.WithWanted()}}
+			return multilock.New(reentrant.New(s, "a", option["a"]...), reentrant.New(s, "b", option["b"]...))
+		}
+		none := atOnce(f.T, both(""))
+		require.Nil(f, none.Wanted())
+		require.NoError(f, none.Unlock())
+		for _, member := range []string{"a", "b"} {
+			outer := atOnce(f.T, reentrant.New(s, member, signalbox.WithWanted()))
+			ctx := outer.Enter(f.Context())
+			inner, err := both(member).Lock(ctx)
+			require.NoError(f, err)
+			require.False(f, locktest.IsClosed(inner.Wanted()))
+			time.Sleep(time.Second) // it listens
+			next := queued(f.Context(), fair.New(other, member))
+			time.Sleep(10 * time.Millisecond)
+			require.True(f, locktest.IsClosed(inner.Wanted()))
+			require.NoError(f, inner.Unlock())
+			later, err := both(member).Lock(ctx)
+			require.NoError(f, err)
+			require.True(f, locktest.IsClosed(later.Wanted()))
+			require.NoError(f, later.Unlock())
+			require.NoError(f, outer.Unlock())
+			require.NoError(f, (<-next).lease.Unlock())
+		}
 	})
 }

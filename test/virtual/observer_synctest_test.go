@@ -4,7 +4,6 @@ package virtual_test
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -455,34 +454,4 @@ func TestCloseWaitsForTheHooksOfLosses(t *testing.T) {
 			})
 		})
 	}
-}
-
-// Observers that are merged keep all hooks, each with its own contexts, and names only if they are asked for.
-func TestMergedObserversKeepAllHooks(t *testing.T) {
-	t.Parallel()
-	bubbleOfUsers(t, func(f *fixture) {
-		var first, second recordedEvents
-		named := second.observer(f.T)
-		named.Names = true
-		s := f.user(quiet, signalbox.WithObserver(signalbox.Observers(
-			first.observer(f.T), signalbox.Observer{}, named,
-		))).Session
-		lease := atOnce(f.T, reentrant.New(s, "a"))
-		require.Error(f, no(reentrant.New(s, "a").TryLock(f.Context())))
-		time.Sleep(time.Minute)
-		require.NoError(f, reentrant.New(s, "a").ForceUnlock(f.Context()))
-		time.Sleep(time.Second)
-		require.Error(f, lease.Unlock())
-		hooks, events := first.took()
-		all, withNames := second.took()
-		require.ElementsMatch(f, strings.Fields(hooks), strings.Fields(all))
-		for _, hook := range []string{"waiting", "acquired", "refused", "forced", "renewed", "lost"} {
-			require.Contains(f, hooks, hook)
-		}
-		for i := range withNames {
-			require.Empty(f, events[i].Name)
-			require.Equal(f, withNames[i].Kind != "", withNames[i].Name == "a", fmt.Sprint(strings.Fields(all)[i]))
-		}
-	})
-	require.Equal(t, signalbox.Observer{}, signalbox.Observers(signalbox.Observer{}), "no hook is called for nothing")
 }

@@ -4,7 +4,6 @@ package virtual_test
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -76,7 +75,7 @@ func TestAHoldThatIsLostWhileAcquiredRunsIsReportedAsGone(t *testing.T) {
 	})
 }
 
-// Every error of a lease names the lock and the reason, and so does the cause of a context that ends with it.
+// Every error of a lease names the lock and the reason, in one plain sentence, and so does the cause of a context that ends with it.
 func TestErrorsOfLeasesNameTheLockAndTheReason(t *testing.T) {
 	t.Parallel()
 	bubbleOfUsers(t, func(f *fixture) {
@@ -110,7 +109,9 @@ func TestErrorsOfLeasesNameTheLockAndTheReason(t *testing.T) {
 		require.NoError(f, free.Unlock())
 		require.EqualError(f, free.Err(), `signalbox: lock "free": the lease was released`)
 		require.EqualError(f, free.Unlock(), `signalbox: unlock "free": the lease is not held`)
+		unconfirmed := atOnce(f.T, reentrant.New(s, "a"))
 		link.goSilent()
+		require.Regexp(f, `^signalbox: unlock "a": the server did not confirm the release; the hold ends by itself at \d\d:\d\d:\d\d at the latest: no reply from the server`, unconfirmed.Unlock().Error())
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		for want, lease := range leases {
@@ -120,22 +121,6 @@ func TestErrorsOfLeasesNameTheLockAndTheReason(t *testing.T) {
 		}
 		require.EqualError(f, term.Err(), `signalbox: election "leads": `+late+", and the leader steps down before its lease ends")
 		require.EqualError(f, term.Resign(), `signalbox: resign "leads": `+late+", and the leader steps down before its lease ends")
-		link.heal()
-	})
-}
-
-// The error of a release without a reply is a plain sentence.
-func TestAReleaseWithoutAReplyIsOnePlainSentence(t *testing.T) {
-	t.Parallel()
-	bubbleOfUsers(t, func(f *fixture) {
-		s, link := f.open()
-		lease, err := reentrant.New(s, "a").Lock(f.Context())
-		require.NoError(f, err)
-		link.goSilent()
-		err = lease.Unlock()
-		var unconfirmed *signalbox.UnconfirmedError
-		require.ErrorAs(f, err, &unconfirmed)
-		require.Regexp(f, `^signalbox: unlock "a": the server did not confirm the release; the hold ends by itself at \d\d:\d\d:\d\d at the latest: no reply from the server`, fmt.Sprint(err))
 		link.heal()
 	})
 }

@@ -5,7 +5,6 @@ package virtual_test
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -246,63 +245,6 @@ func TestRedlock_EmptiedServer_GrantsNothingForOneLease(t *testing.T) {
 				next := r.mustLock(other)
 				require.ErrorIs(t, lease.Err(), signalbox.ErrLost, "held by two")
 				require.NoError(t, next.Unlock())
-			})
-		})
-	}
-}
-
-// P1, P2: a lease is held for as long as its holder likes, though a minority of the servers dies, and no other process
-// gets the lock meanwhile.
-func TestRedlock_MinorityDies_LeaseIsRenewed(t *testing.T) {
-	t.Parallel()
-	readyBubble(t, 5, func(r *redlockServers) {
-		mu, wires := r.lock(signalbox.WithRenewedLease(6 * time.Second))
-		other, theirs := r.lock()
-		r.warm(mu)
-		lease := r.mustLock(mu)
-		time.Sleep(time.Second)
-		stopRenewing([]int{0, 3}, wires, theirs)
-		for range 10 {
-			time.Sleep(7 * time.Second)
-			require.NoError(t, lease.Err())
-			_, err := other.TryLock(r.Context())
-			require.ErrorIs(t, err, signalbox.ErrHeld)
-		}
-		require.NoError(t, lease.Unlock())
-		require.NoError(t, r.mustLock(other).Unlock(), "three servers are a quorum")
-	})
-}
-
-// P2: Unlock returns what a quorum of the servers says of the hold.
-func TestRedlock_UnlockReturnsWhatAQuorumSays(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		spoil func(r *redlockServers, wires []*wire)
-		want  error
-	}{
-		"MinorityLost": {func(r *redlockServers, _ []*wire) { r.remove(0) }, nil},
-		"QuorumLost":   {func(r *redlockServers, _ []*wire) { r.remove(0); r.remove(1) }, signalbox.ErrLost},
-		"QuorumSilent": {func(_ *redlockServers, wires []*wire) { stopRenewing([]int{0, 1}, wires) }, signalbox.ErrUnconfirmed},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			readyBubble(t, 3, func(r *redlockServers) {
-				sessions, wires := r.process(signalbox.WithPolling()) // one that learns of nothing
-				mu := redlock.New(sessions, "a", signalbox.WithFixedLease(time.Minute))
-				r.warm(mu)
-				lease := r.mustLock(mu)
-				time.Sleep(time.Second)
-				c.spoil(r, wires)
-				err := lease.Unlock()
-				require.ErrorIs(t, err, c.want)
-				if errors.Is(err, signalbox.ErrUnconfirmed) {
-					require.ErrorContains(t, err, "of 3")
-				}
-				for _, w := range wires {
-					w.heal()
-				}
-				time.Sleep(10 * time.Second)
-				r.requireNothing(sessions...)
 			})
 		})
 	}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,7 +19,6 @@ import (
 	"github.com/signalbox-go/signalbox/countdown"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/once"
-	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/rwlock"
 	"github.com/signalbox-go/signalbox/semaphore"
 )
@@ -83,88 +81,6 @@ func (b backup) restore(t *testing.T, m *miniredis.Miniredis) {
 			m.SetTTL(key, one.life)
 		}
 	}
-}
-
-// P2, P3: if a backup brings back an old hold and an old ticket, the next renewal of the present holder reports its loss. The old
-// hold delays others by its life, and the old ticket by the life of its heartbeats. Then the token is higher than any before.
-func TestARestoredHoldEndsByItself(t *testing.T) {
-	t.Parallel()
-	const lease = 10 * time.Second
-	for _, kind := range locktest.Primitives() {
-		t.Run(kind.Name, func(t *testing.T) {
-			t.Parallel()
-			bubbleOfUsers(t, func(f *fixture) {
-				lock := func() locktest.Lock { return kind.New(f.user().Session, "a", signalbox.WithRenewedLease(lease)) }
-				old := atOnce(f.T, lock())
-				waiter := lock()
-				waited := locktest.Later(func() (signalbox.Lease, error) { return waiter.Lock(f.Context()) })
-				time.Sleep(15 * time.Second)
-				kept := backupOf(f.T, f.redis)
-				require.NoError(f, old.Unlock())
-				require.NoError(f, locktest.MustHave(f.T, waited).Unlock())
-				time.Sleep(time.Minute)
-				present := atOnce(f.T, lock())
-				time.Sleep(15 * time.Second)
-
-				kept.restore(f.T, f.redis)
-				restored := time.Now()
-				<-present.Done()
-				require.LessOrEqual(f, time.Since(restored), lease/3+100*time.Millisecond)
-				require.ErrorIs(f, present.Err(), signalbox.ErrLost)
-				next, err := lock().Lock(f.Context())
-				require.NoError(f, err)
-				f.Logf("acquired after %v", time.Since(restored))
-				require.LessOrEqual(f, time.Since(restored), lease+4*time.Second)
-				require.Greater(f, next.Token(), present.Token())
-				require.NoError(f, next.Unlock())
-				again := atOnce(f.T, waiter)
-				require.Greater(f, again.Token(), next.Token())
-				require.NoError(f, again.Unlock())
-			})
-		})
-	}
-}
-
-// If another program moves the queue of one name to another name, a waiter believes a grant of the other name. Its first renewal
-// finds that, within a second; the holder of its own name keeps its lease, and the other name is free after that.
-func TestAGrantOfAnotherNameEndsAtTheFirstRenewal(t *testing.T) {
-	t.Parallel()
-	bubbleOfUsers(t, func(f *fixture) {
-		s, other := f.user().Session, f.user().Session
-		held := atOnce(f.T, reentrant.New(s, "held"))
-		moved, err := reentrant.New(s, "moved").Lock(f.Context())
-		require.NoError(f, err)
-		deceived := make(chan signalbox.Lease, 1)
-		go func() {
-			lease, err := reentrant.New(other, "held").Lock(f.Context())
-			if err == nil {
-				deceived <- lease
-			}
-		}()
-		third := f.user().Session
-		honest := locktest.Later(func() (signalbox.Lease, error) { return reentrant.New(third, "moved").Lock(f.Context()) })
-		time.Sleep(5*time.Second + 500*time.Millisecond)
-		moves := make(backup)
-		for key, one := range backupOf(f.T, f.redis) {
-			switch isQueue := !strings.HasSuffix(key, ":lock"); {
-			case isQueue && strings.Contains(key, "{held}"):
-				moves[strings.Replace(key, "{held}", "{moved}", 1)] = one
-			case !isQueue:
-				moves[key] = one
-			}
-		}
-		moves.restore(f.T, f.redis)
-		require.NoError(f, moved.Unlock())
-		lease := <-deceived
-		granted := time.Now()
-		<-lease.Done()
-		f.Logf("deceived for %v", time.Since(granted))
-		require.LessOrEqual(f, time.Since(granted), time.Second)
-		require.ErrorIs(f, lease.Err(), signalbox.ErrLost)
-		require.NoError(f, held.Err())
-		require.NoError(f, locktest.MustHave(f.T, honest).Unlock())
-		require.NoError(f, held.Unlock())
-	})
 }
 
 // If a backup brings back an old outcome or an old round, that is what callers see. A later round is reported as lost.

@@ -4,14 +4,11 @@ package virtual_test
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
-	"net"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
@@ -75,40 +72,6 @@ func TestSessionThatNeedsNoMessageDoesNotListen(t *testing.T) {
 		}
 		require.NoError(f, held.Unlock())
 	})
-}
-
-// P10: if the client gives a silent server up by its own time limit, the error is ErrNoReply and no
-// context's, whether or not the client is tuned.
-func TestTimeLimitOfTheClientIsErrNoReply(t *testing.T) {
-	t.Parallel()
-	for name, tune := range map[string]func(*rueidis.ClientOption){"Tuned": signalbox.Tune, "Untuned": nil} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubbleOfUsers(t, func(f *fixture) {
-				link := new(wire)
-				o := rueidis.ClientOption{
-					InitAddress: []string{"embedded"}, ForceSingleClient: true, AlwaysRESP2: true, DisableCache: true,
-					DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return link.dial(f.redis) },
-				}
-				if tune != nil {
-					tune(&o)
-				}
-				client, err := rueidis.NewClient(o)
-				require.NoError(f, err)
-				defer client.Close()
-				s := signalbox.NewSession(client)
-				defer func() { _ = s.Close(locktest.Ended()) }()
-				require.NoError(f, locked(f.Context(), s))
-				link.goSilent()
-				_, err = reentrant.New(s, "a").TryLock(context.Background())
-				require.ErrorIs(f, err, signalbox.ErrNoReply)
-				require.NotErrorIs(f, err, context.DeadlineExceeded)
-				require.NotErrorIs(f, err, context.Canceled)
-				link.cut()
-				time.Sleep(time.Minute)
-			})
-		})
-	}
 }
 
 // A waiter that polls a server that stays silent reports the end of its own context, and no other.

@@ -150,9 +150,6 @@ func (c *routedConn) route(words []string) (request routedRequest) {
 			break
 		}
 	}
-	if request.refusal = (*c.router.refused.Load())(words); request.refusal != "" {
-		return request
-	}
 	request.last = len(c.shards)
 	if len(keys) > 0 {
 		if !routing.Alone {

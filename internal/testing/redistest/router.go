@@ -46,9 +46,8 @@ type Router struct {
 	shards   []func() (net.Conn, error)
 	routing  atomic.Pointer[Routing]
 	injected atomic.Pointer[func(words []string) string]
-	refused  atomic.Pointer[func(words []string) string]
 	several  atomic.Int64
-	proxy    *net.TCPListener // nil if clients connect by Dial alone
+	proxy    *net.TCPListener
 	running  sync.WaitGroup
 
 	mu struct {
@@ -79,21 +78,12 @@ func StartRouter(routing Routing, shards ...*Server) (*Router, error) {
 	for i, s := range shards {
 		dials[i] = func() (net.Conn, error) { return dialTCP(s.Addr()) }
 	}
-	r := NewPipeRouter(routing, dials...)
-	r.proxy = listener
-	r.running.Go(r.accept)
-	return r, nil
-}
-
-// NewPipeRouter returns a router without an address, for tests in virtual time: clients connect by Dial, and the router to
-// its shards by these functions. Close it.
-func NewPipeRouter(routing Routing, shards ...func() (net.Conn, error)) *Router {
-	r := &Router{shards: shards}
+	r := &Router{shards: dials, proxy: listener}
 	r.mu.open = make(map[*routedConn]struct{})
 	r.Route(routing)
 	r.InjectErrors(nil)
-	r.InjectRefusals(nil)
-	return r
+	r.running.Go(r.accept)
+	return r, nil
 }
 
 // Route changes what it does, for all connections.
@@ -101,19 +91,10 @@ func (r *Router) Route(routing Routing) { r.routing.Store(&routing) }
 
 // InjectErrors sets a hook that is asked for an error to each request that was executed, in place of the reply. No error is "".
 func (r *Router) InjectErrors(errorFor func(words []string) string) {
-	r.injected.Store(orNoError(errorFor))
-}
-
-// InjectRefusals sets a hook that is asked for an error to each request, instead of sending it to a shard. No error is "".
-func (r *Router) InjectRefusals(errorFor func(words []string) string) {
-	r.refused.Store(orNoError(errorFor))
-}
-
-func orNoError(errorFor func(words []string) string) *func(words []string) string {
 	if errorFor == nil {
 		errorFor = func([]string) string { return "" }
 	}
-	return &errorFor
+	r.injected.Store(&errorFor)
 }
 
 // Several returns how many scripts with keys of several slots have come.
@@ -145,9 +126,7 @@ func (r *Router) Close() {
 	r.mu.Lock()
 	r.mu.closed = true
 	r.mu.Unlock()
-	if r.proxy != nil {
-		_ = r.proxy.Close()
-	}
+	_ = r.proxy.Close()
 	r.CutAll()
 	r.running.Wait()
 }
@@ -162,15 +141,6 @@ func (r *Router) accept() {
 			_ = client.Close() // a shard is down
 		}
 	}
-}
-
-// Dial connects a client by a pipe.
-func (r *Router) Dial() (net.Conn, error) {
-	client, end := net.Pipe()
-	if err := r.serve(end); err != nil {
-		return nil, err
-	}
-	return client, nil
 }
 
 // serve serves a client on its connection, in the background.
