@@ -60,78 +60,48 @@ type serverKey struct {
 // RunByKey implements Server.
 func (m *model) RunByKey(ctx context.Context, c wire.KeyedCall) []wire.KeyedReply {
 	require.Equal(m, wire.KeyedCall{Script: c.Script, Keys: c.Keys, PerKey: c.PerKey, MaxKeys: maxKeys, HasLoss: true}, c)
-	outcome := m.RunMany(ctx, []wire.Call{{Script: c.Script, Keys: c.Keys, Args: c.PerKey}})[0]
-	said := make([]wire.KeyedReply, len(c.Keys))
-	for i := range said {
-		said[i] = wire.KeyedReply{Value: outcome.Reply.Int(i), Err: outcome.Err}
-	}
-	return said
-}
-
-// RunMany sends calls.
-func (m *model) RunMany(ctx context.Context, calls []wire.Call) []wire.Outcome {
-	t := m.count(calls)
-	done := make(chan []wire.Outcome, 1)
-	if !t.lost && !t.mute && t.refusal == "" {
+	all := func(r wire.KeyedReply) []wire.KeyedReply { return slices.Repeat([]wire.KeyedReply{r}, len(c.Keys)) }
+	done := make(chan []wire.KeyedReply, 1)
+	f := m.count(c)
+	switch {
+	case f.refusal != "":
+		return all(wire.KeyedReply{Err: redistest.Outcome(redistest.Refusal(f.refusal)).Err})
+	case f.mute:
+		return all(wire.KeyedReply{Value: -1})
+	case !f.lost:
 		m.executing.Go(func() {
-			time.Sleep(t.after)
-			outcomes := m.execute(calls)
-			switch {
-			case t.cut:
-				done <- all(calls, wire.Outcome{Err: io.EOF})
-			case !t.silent:
-				done <- outcomes
+			time.Sleep(f.after)
+			switch replies := m.execute(c); {
+			case f.cut:
+				done <- all(wire.KeyedReply{Err: io.EOF})
+			case !f.silent:
+				done <- replies
 			}
 		})
 	}
-	if t.refusal != "" {
-		return all(calls, redistest.Outcome(redistest.Refusal(t.refusal)))
-	}
-	if t.mute {
-		return mute(calls)
-	}
-	if t.stuck {
+	if f.stuck {
 		return <-done
 	}
 	select {
-	case outcomes := <-done:
-		return outcomes
+	case replies := <-done:
+		return replies
 	case <-ctx.Done():
-		return all(calls, wire.Outcome{Err: ctx.Err()})
+		return all(wire.KeyedReply{Err: ctx.Err()})
 	}
-}
-
-func all(calls []wire.Call, outcome wire.Outcome) []wire.Outcome {
-	outcomes := make([]wire.Outcome, len(calls))
-	for i := range outcomes {
-		outcomes[i] = outcome
-	}
-	return outcomes
-}
-
-// mute returns -1 for each key.
-func mute(calls []wire.Call) []wire.Outcome {
-	outcomes := make([]wire.Outcome, len(calls))
-	for i, call := range calls {
-		outcomes[i] = redistest.Outcome(slices.Repeat([]any{-1}, len(call.Keys)))
-	}
-	return outcomes
 }
 
 // count counts a request and returns its fault.
-func (m *model) count(calls []wire.Call) fault {
+func (m *model) count(c wire.KeyedCall) fault {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	require.Contains(m, []*scripts.Script{scripts.HolderRenew, scripts.LockKeep}, c.Script)
+	require.Len(m, c.PerKey, 2*len(c.Keys))
 	m.mu.requests++
-	for _, call := range calls {
-		require.Contains(m, []*scripts.Script{scripts.HolderRenew, scripts.LockKeep}, call.Script)
-		require.Len(m, call.Args, 2*len(call.Keys))
-		m.mu.largest = max(m.mu.largest, len(call.Keys))
-		m.mu.renewed += len(call.Keys)
-		m.mu.ticks[timers.Mono().Truncate(time.Millisecond)] += len(call.Keys)
-		if len(m.mu.lifetimes) < 1000 {
-			m.mu.lifetimes, m.mu.at = append(m.mu.lifetimes, millis(m, call.Args[1])), append(m.mu.at, time.Now())
-		}
+	m.mu.largest = max(m.mu.largest, len(c.Keys))
+	m.mu.renewed += len(c.Keys)
+	m.mu.ticks[timers.Mono().Truncate(time.Millisecond)] += len(c.Keys)
+	if len(m.mu.lifetimes) < 1000 {
+		m.mu.lifetimes, m.mu.at = append(m.mu.lifetimes, millis(m, c.PerKey[1])), append(m.mu.at, time.Now())
 	}
 	if m.mu.fault == nil {
 		return fault{}
@@ -140,28 +110,24 @@ func (m *model) count(calls []wire.Call) fault {
 }
 
 // execute is the script.
-func (m *model) execute(calls []wire.Call) []wire.Outcome {
+func (m *model) execute(c wire.KeyedCall) []wire.KeyedReply {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	outcomes := make([]wire.Outcome, len(calls))
-	for c, call := range calls {
-		alive := make([]any, len(call.Keys))
-		for i, name := range call.Keys {
-			alive[i] = 0
-			k := m.mu.keys[name]
-			if k != nil && k.hold == call.Args[2*i] && time.Now().Before(k.ends) {
-				alive[i] = 1
-				if k.marked && call.Script == scripts.LockKeep {
-					alive[i] = int(wire.Marked)
-				}
-				if life := millis(m, call.Args[2*i+1]); life > 0 {
-					k.ends = time.Now().Add(life)
-				}
-			}
+	replies := make([]wire.KeyedReply, len(c.Keys))
+	for i, name := range c.Keys {
+		k := m.mu.keys[name]
+		if k == nil || k.hold != c.PerKey[2*i] || !time.Now().Before(k.ends) {
+			continue
 		}
-		outcomes[c] = redistest.Outcome(alive)
+		replies[i].Value = 1
+		if k.marked && c.Script == scripts.LockKeep {
+			replies[i].Value = int64(wire.Marked)
+		}
+		if life := millis(m, c.PerKey[2*i+1]); life > 0 {
+			k.ends = time.Now().Add(life)
+		}
 	}
-	return outcomes
+	return replies
 }
 
 func millis(tb testing.TB, text string) time.Duration {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/timers"
+	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // never loses every request.
@@ -191,5 +192,248 @@ func TestAShorterExtensionChangesNothing(t *testing.T) {
 		require.Zero(f, f.server.requests(), "the next renewal is that of the whole lease")
 		time.Sleep(life)
 		require.NoError(f, o.Alive(timers.Now()))
+	})
+}
+
+// soon is longer than a question lasts without a fault.
+const soon = 10 * time.Millisecond
+
+// kinds are the terms that can be asked about, each of a length that no test waits for.
+var kinds = map[string]Config{
+	"Renewed": {Life: 24 * time.Hour, Renewed: true},
+	"Fixed":   {Life: 24 * time.Hour},
+}
+
+// A hint has no authority: it changes nothing about an existing hold, whatever its source.
+func TestAQuestionChangesNothingAboutAHoldThatIsThere(t *testing.T) {
+	t.Parallel()
+	for name, terms := range kinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(f *termFixture) {
+				o := f.start(terms)
+				deadline, ends, due := o.Deadline(), f.server.ends(o), o.mu.due
+				for range 3 {
+					time.Sleep(time.Minute)
+					o.Recheck()
+					time.Sleep(soon)
+					synctest.Wait()
+				}
+				require.Equal(f, 3, f.server.requests())
+				require.Equal(f, []time.Duration{0, 0, 0}, f.server.mu.lifetimes)
+				require.Equal(f, deadline, o.Deadline())
+				require.Equal(f, ends, f.server.ends(o), "the key's life was changed")
+				require.Equal(f, due, o.mu.due, "the next renewal was moved")
+				require.Equal(f, idle, o.currentState())
+				require.Empty(f, o.causes())
+			})
+		})
+	}
+}
+
+func TestAHintBeforeAReplyIsHandledAfterIt(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(f *termFixture) {
+		o := f.start(Config{Life: 24 * time.Hour, Renewed: true})
+		f.server.set(func(int) fault { return fault{after: time.Second} })
+		o.Recheck()
+		time.Sleep(soon)
+		o.Recheck() // while the first question is on its way
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		require.Equal(f, []time.Duration{0, 0}, f.server.mu.lifetimes)
+	})
+}
+
+func TestAQuestionWithoutAReplyIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	for name, terms := range kinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(f *termFixture) {
+				o := f.start(terms)
+				f.server.set(func(n int) fault { return fault{cut: n < 5, refusal: map[bool]string{true: "LOADING"}[n == 3]} })
+				f.server.steal(o, "another session's")
+				o.Recheck()
+				time.Sleep(4*recheckPause + soon)
+				synctest.Wait()
+				require.Equal(f, 5, f.server.requests())
+				require.Equal(f, []error{errs.ErrLost}, o.causes())
+			})
+		})
+	}
+}
+
+func TestAHintMayComeBeforeTheStart(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(f *termFixture) {
+		o := f.make(renewed(life))
+		f.server.steal(o, "another session's")
+		o.Recheck()
+		o.Start(timers.Now())
+		time.Sleep(soon)
+		synctest.Wait()
+		require.Equal(f, []error{errs.ErrLost}, o.causes())
+	})
+}
+
+// A renewal can be brought forward, also one that follows one on its way; a term that ended, or is not renewed, stays as it is.
+func TestRenewByBringsTheNextRenewalForward(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(f *termFixture) {
+		o := f.start(renewed(life))
+		time.Sleep(life / 2)
+		synctest.Wait()
+		before := f.server.renewals()
+		o.RenewBy(timers.Now().Add(10 * time.Millisecond))
+		o.RenewBy(timers.Now().Add(time.Hour))
+		time.Sleep(5 * time.Millisecond)
+		require.Equal(f, before, f.server.renewals())
+		time.Sleep(10 * time.Millisecond)
+		synctest.Wait()
+		require.Equal(f, before+1, f.server.renewals())
+		require.Equal(f, life, f.server.mu.lifetimes[len(f.server.mu.lifetimes)-1])
+
+		f.server.set(func(int) fault { return fault{after: 20 * time.Millisecond} })
+		o.RenewBy(timers.Now())
+		o.untilRenewing()
+		o.RenewBy(timers.Now())
+		o.RenewBy(timers.Now().Add(time.Hour))
+		time.Sleep(50 * time.Millisecond)
+		synctest.Wait()
+		require.Equal(f, before+3, f.server.renewals())
+
+		fixed := f.start(Config{Life: life})
+		fixed.RenewBy(timers.Now())
+		require.NoError(f, o.Stop(timers.Now()))
+		o.RenewBy(timers.Now())
+		time.Sleep(life / 10)
+		synctest.Wait()
+		require.Equal(f, before+3, f.server.renewals())
+		require.NoError(f, fixed.Alive(timers.Now()))
+	})
+}
+
+// firstLife is what the server gives a hold at first.
+const firstLife = 3 * time.Second
+
+// keptConfig is that of a hold that may be idle.
+func keptConfig() Config {
+	return Config{Script: scripts.LockKeep, Life: life, Renewed: true, MayBeIdle: true}
+}
+
+// requested returns the lives that renewals have requested, and forgets them.
+func (m *model) requested() []time.Duration {
+	synctest.Wait()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	ttls := m.mu.lifetimes
+	m.mu.lifetimes = nil
+	return ttls
+}
+
+// untilNext sleeps until the next request has its reply, or has lost it.
+func (m *model) untilNext() {
+	for before := m.requests(); m.requests() == before; {
+		time.Sleep(time.Millisecond)
+	}
+	synctest.Wait()
+}
+
+// P6: a renewal for the whole lease counts from its sending on, since its reply may be lost.
+func TestHoldThatMayHaveItsLeaseIsNotKept(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(f *termFixture) {
+		o := f.startGiven(keptConfig(), firstLife)
+		f.server.untilNext()
+		f.server.set(func(int) fault { return fault{silent: true} })
+		f.server.untilNext()
+		require.Equal(f, []time.Duration{firstLife, life}, f.server.requested())
+		require.Equal(f, firstLife, o.Given())
+		require.False(f, o.Rest())
+	})
+}
+
+// P6: the owner learns from each renewal whether the key is marked.
+func TestOwnerLearnsOfTheMark(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(f *termFixture) {
+		o, other := f.startGiven(keptConfig(), firstLife), f.start(renewed(time.Hour))
+		f.server.untilNext()
+		require.Equal(f, []bool{false}, o.marks())
+		f.server.mark(o)
+		f.server.mark(other)
+		f.server.untilNext()
+		require.Equal(f, []bool{false, true}, o.marks())
+		o.Recheck() // a question learns it too
+		f.server.untilNext()
+		require.Equal(f, []bool{false, true, true}, o.marks())
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		require.Empty(f, other.marks(), "it may not be idle")
+		require.Empty(f, o.causes())
+		require.NoError(f, o.Stop(timers.Now()))
+		require.False(f, o.Rest())
+	})
+}
+
+func TestTheGreatestHoldEndsTermAndKey(t *testing.T) {
+	t.Parallel()
+	for _, hold := range []time.Duration{
+		100 * time.Millisecond, time.Second, life - time.Millisecond, life, life + time.Millisecond, 31 * time.Second,
+		40 * time.Second, 100 * time.Second, 10 * time.Minute, 24 * time.Hour,
+	} {
+		t.Run(hold.String(), func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(f *termFixture) {
+				terms := renewed(life)
+				terms.Until = timers.Now().Add(hold)
+				until := time.Now().Add(hold)
+				o := f.start(terms)
+				time.Sleep(hold + time.Second)
+				synctest.Wait()
+				require.Equal(f, []error{errs.ErrMaxHold}, o.causes())
+				require.Equal(f, errs.ErrMaxHold, o.Alive(timers.Now()))
+				require.False(f, o.ended.at.After(until), "held for longer")
+				require.WithinDuration(f, until, o.ended.at, timers.Allowance(life)+2*time.Millisecond)
+				if !o.ended.gone {
+					ends := f.server.ends(o)
+					require.False(f, ends.Before(o.ended.at))
+					require.WithinDuration(f, until, ends, timers.Allowance(life)+2*time.Millisecond, "the key ends just after")
+				}
+				require.LessOrEqual(f, f.server.requests(), int(hold/(life/3))+4)
+			})
+		})
+	}
+}
+
+func TestCloseEndsTheBatchesInFlight(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(f *termFixture) {
+		f.server.set(never)
+		o := f.start(renewed(life))
+		o.untilRenewing()
+		require.Equal(f, 1, f.server.requests())
+		before := time.Now()
+		f.Keeper.Close()
+		require.Equal(f, before, time.Now(), "it waits for no reply")
+		time.Sleep(2 * life)
+		synctest.Wait()
+		require.Equal(f, 1, f.server.requests(), "nothing is renewed after Close")
+		require.Equal(f, []error{errs.ErrLost}, o.causes(), "a term ends at its deadline all the same")
+	})
+}
+
+// A term is fresh for the first half of what the server gave it last, which may be less than a renewal gives.
+func TestATermIsFreshForHalfOfWhatItWasGiven(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(f *termFixture) {
+		o := f.start(renewed(life))
+		require.True(f, o.IsFresh(timers.Now()))
+		require.True(f, o.IsFresh(timers.Now().Add(life/2-timers.Allowance(life))))
+		require.False(f, o.IsFresh(timers.Now().Add(life/2+time.Millisecond)))
+		require.True(f, o.Extended(life/10, timers.Now().Add(life)))
+		require.True(f, o.IsFresh(timers.Now().Add(life)))
+		require.False(f, o.IsFresh(timers.Now().Add(life+life/20+time.Millisecond)))
 	})
 }

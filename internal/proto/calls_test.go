@@ -5,7 +5,6 @@ package proto_test
 import (
 	"reflect"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -50,9 +49,6 @@ type element struct {
 const noon wire.Stamp = 1_780_000_000_000_000
 
 var (
-	calls   = slices.Concat(lockCalls, shardsCalls, countdownCalls, onceCalls, electionCalls, redlockCalls, holderCalls, sessionCalls)
-	replies = slices.Concat(lockReplies)
-
 	elements = map[string]element{
 		"now": {noon.Text(), "Now", noon}, "stamp": {(noon + 1).Text(), "Stamp", noon + 1},
 		"left_us": {7, "Left", 7 * time.Microsecond}, "left_ms": {7, "Left", 7 * time.Millisecond},

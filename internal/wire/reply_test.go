@@ -3,12 +3,17 @@
 package wire_test
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
@@ -97,5 +102,138 @@ func TestPartOfAMillisecondCountsAsOne(t *testing.T) {
 		time.Millisecond: "1", time.Millisecond + 1: "2", 2*time.Millisecond - 1: "2", time.Nanosecond: "1", 0: "0", 30 * time.Second: "30000", 24 * time.Hour: "86400000",
 	} {
 		require.Equal(t, want, wire.Milliseconds(d))
+	}
+}
+
+var errAway = errors.New("the server is away")
+
+// fixedPoller always returns the same last error.
+type fixedPoller struct{ last error }
+
+func (p fixedPoller) LastError() error { return p.last }
+
+// The error of an ended context is joined with the last known reply.
+func TestEndedWaitReturnsTheLastReply(t *testing.T) {
+	t.Parallel()
+	live := context.WithoutCancel(t.Context()) // the cases outlive this function
+	ended, end := context.WithCancel(live)
+	end()
+	for name, c := range map[string]struct {
+		known     func(*testing.T, *wire.LastReply)
+		with, not error
+	}{
+		"Nothing": {func(*testing.T, *wire.LastReply) {}, context.Canceled, errs.ErrHeld},
+		"Held":    {func(_ *testing.T, k *wire.LastReply) { k.RecordHeld() }, errs.ErrHeld, errAway},
+		"Refused": {func(t *testing.T, k *wire.LastReply) {
+			t.Helper()
+			k.RecordHeld()
+			require.NoError(t, k.Record(live, errAway))
+		}, errAway, errs.ErrHeld},
+		"PollRefused": {func(_ *testing.T, k *wire.LastReply) {
+			k.SetPoller(fixedPoller{errAway})
+			k.RecordHeld()
+		}, errAway, errs.ErrHeld},
+		"PollReplied": {func(_ *testing.T, k *wire.LastReply) {
+			k.SetPoller(fixedPoller{})
+			k.RecordHeld()
+		}, errs.ErrHeld, errAway},
+		"RepliedSince": {func(t *testing.T, k *wire.LastReply) {
+			t.Helper()
+			require.NoError(t, k.Record(live, errAway))
+			require.NoError(t, k.Record(live, errs.ErrHeld))
+		}, errs.ErrHeld, errAway},
+		"CutShort": {func(t *testing.T, k *wire.LastReply) {
+			t.Helper()
+			k.RecordHeld()
+			require.ErrorIs(t, k.Record(ended, errAway), context.Canceled)
+		}, errs.ErrHeld, errAway},
+		"Nil": {func(t *testing.T, k *wire.LastReply) {
+			t.Helper()
+			k.RecordHeld()
+			require.NoError(t, k.Record(live, nil), "a try that came to nothing")
+		}, context.Canceled, errs.ErrHeld},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var k wire.LastReply
+			c.known(t, &k)
+			err := k.Ended(ended)
+			require.ErrorIs(t, err, context.Canceled)
+			require.ErrorIs(t, err, c.with)
+			require.NotErrorIs(t, err, c.not)
+		})
+	}
+}
+
+// An error that waiting cannot clear ends the wait, and a reply that the lock is held resets the pauses.
+func TestPermanentErrorEndsAWait(t *testing.T) {
+	t.Parallel()
+	var k wire.LastReply
+	require.ErrorIs(t, k.Record(t.Context(), errs.ErrWrongKind), errs.ErrWrongKind)
+	k.Failures = 3
+	require.NoError(t, k.Record(t.Context(), errAway))
+	require.Equal(t, 3, k.Failures)
+	require.NoError(t, k.Record(t.Context(), errs.ErrHeld))
+	require.Zero(t, k.Failures)
+}
+
+// clusterClient is a client of a cluster, as far as a runner asks it without a call.
+type clusterClient struct{ rueidis.Client }
+
+func (clusterClient) Mode() rueidis.ClientMode { return rueidis.ClientModeCluster }
+
+func TestServerTimeIsKnownFromTheLastReply(t *testing.T) {
+	t.Parallel()
+	var c wire.ServerClock
+	require.False(t, c.Known())
+	now := timers.At(time.Hour, time.Now())
+	c.Observe(1, noon, now)
+	require.True(t, c.Known())
+	require.Equal(t, noon+3_000_000, c.NotAfter(1, now, 3*time.Second))
+	later := timers.At(time.Hour+time.Minute, time.Now().Add(-time.Hour)) // the wall clock was set back
+	require.Equal(t, noon+60_000_000, c.NotAfter(1, later, 0))
+	c.Observe(2, noon-5_000_000, later)
+	require.Equal(t, noon-5_000_000, c.NotAfter(1, later, 0), "the last answer wins, also one that is behind")
+}
+
+// P4: in a cluster a slot uses the clock of its own node, whatever the replies of others contain meanwhile.
+func TestCluster_EverySlotHasAClock(t *testing.T) {
+	t.Parallel()
+	c := wire.NewServerClock(wire.NewRunner(clusterClient{}))
+	require.False(t, c.Known())
+	const ahead = 60_000_000
+	now := timers.At(time.Hour, time.Now())
+	c.Observe(1, noon, now)
+	require.Equal(t, noon, c.NotAfter(2, now, 0), "a guess, as long as there is nothing better")
+	for range 3 {
+		c.Observe(2, noon+ahead, now)
+		require.Equal(t, noon, c.NotAfter(1, now, 0))
+		require.Equal(t, noon+ahead, c.NotAfter(2, now, 0))
+		c.Observe(1, noon, now)
+		require.Equal(t, noon+ahead, c.NotAfter(2, now, 0))
+	}
+	c.Observe(2, noon, now)
+	require.Equal(t, noon, c.NotAfter(2, now, 0), "the slot has moved, or the clock was set")
+	c.Observe(1<<14-1, noon+1, now)
+	require.Equal(t, noon+1, c.NotAfter(1<<14-1, now, 0))
+}
+
+// P4: several shards behind one endpoint have clocks of their own, which are kept apart once one reply shows that.
+func TestShardsHaveClocksOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	var c wire.ServerClock
+	const ahead = 60_000_000
+	now := timers.At(time.Hour, time.Now())
+	c.Observe(1, noon, now)
+	c.Observe(2, noon+1_000, now) // a reply that was on its way for a millisecond less
+	require.Equal(t, noon+1_000, c.NotAfter(1, now, 0), "one clock")
+	c.Observe(3, noon+ahead, now)
+	for range 3 {
+		c.Observe(1, noon, now)
+		require.Equal(t, noon, c.NotAfter(1, now, 0))
+		require.Equal(t, noon+ahead, c.NotAfter(3, now, 0))
+		c.Observe(3, noon+ahead, now)
+		require.Equal(t, noon, c.NotAfter(1, now, 0))
+		require.Equal(t, noon+ahead, c.NotAfter(4, now, 0), "a guess")
 	}
 }

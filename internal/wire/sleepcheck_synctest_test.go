@@ -15,12 +15,20 @@ import (
 	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
-// piped makes a connection of a Connector, and returns the server's end of it.
+// connected makes a connection of a Connector, and returns the server's end of it.
+func connected(t *testing.T) (client, server net.Conn) {
+	t.Helper()
+	near, far := net.Pipe()
+	dial := func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return near, nil }
+	client, err := NewConnector(dial, ConnectorOptions{}).Dial(t.Context(), "", &net.Dialer{}, nil)
+	require.NoError(t, err)
+	return client, far
+}
+
+// piped makes a connection that is read until it ends.
 func piped(t *testing.T) (client, server net.Conn) {
 	t.Helper()
-	here, there := net.Pipe()
-	client, err := NewConnector(func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return here, nil }, ConnectorOptions{}).Dial(t.Context(), "", &net.Dialer{}, nil)
-	require.NoError(t, err)
+	client, server = connected(t)
 	go func() {
 		_, _ = client.Write([]byte("?"))
 		for buffer := make([]byte, 1); ; {
@@ -30,9 +38,9 @@ func piped(t *testing.T) (client, server net.Conn) {
 			}
 		}
 	}()
-	_, err = there.Read(make([]byte, 1))
+	_, err := server.Read(make([]byte, 1))
 	require.NoError(t, err)
-	return client, there
+	return client, server
 }
 
 // replies reports whether the other side of a connection still reads.
@@ -119,12 +127,10 @@ func TestCallOnAConnectionGivenUpAfterASleepIsUnsent(t *testing.T) {
 // pinged makes a connection that has had one call.
 func pinged(t *testing.T) (client, server net.Conn) {
 	t.Helper()
-	here, there := net.Pipe()
-	client, err := NewConnector(func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return here, nil }, ConnectorOptions{}).Dial(t.Context(), "", &net.Dialer{}, nil)
-	require.NoError(t, err)
-	call(t, client, there)
-	reply(t, client, there)
-	return client, there
+	client, server = connected(t)
+	call(t, client, server)
+	reply(t, client, server)
+	return client, server
 }
 
 // call sends a call, which the server reads and does not reply to.

@@ -3,11 +3,19 @@
 package wire
 
 import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
 	"net"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // P10: a refusal is recognised as a server, a script or a proxy writes it.
@@ -134,4 +142,94 @@ func TestSubscriptionsInRESP2EndTogether(t *testing.T) {
 	for _, c := range conns {
 		require.True(t, c.closed.Load())
 	}
+}
+
+// A refusal of HELLO is translated however it is cut into reads, during the handshake alone, and nothing else is.
+func TestARefusalOfHELLOIsTranslatedInTheHandshakeAlone(t *testing.T) {
+	t.Parallel()
+	const unknown, other = "-ERR unknown command 'HELLO'\r\n", "-ERR Unsupported: hello\r\n"
+	hello := "*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n"
+	helloWithAuth := "*5\r\n$5\r\nHELLO\r\n$1\r\n3\r\n$4\r\nAUTH\r\n$4\r\nshop\r\n$6\r\nsecret\r\n"
+	auth := "*2\r\n$4\r\nAUTH\r\n$6\r\nsecret\r\n"
+	for name, c := range map[string]struct{ request, reply, want string }{
+		"Translated":   {hello, other + "+OK\r\n", unknown + "+OK\r\n"},
+		"BehindAnAUTH": {auth + hello, "+OK\r\n" + other, "+OK\r\n" + unknown},
+		"NoHELLO":      {"*1\r\n$4\r\nPING\r\n", other, other},
+		"OtherError":   {hello, "-ERR out of memory\r\n", "-ERR out of memory\r\n"},
+		"NOAUTH":       {hello, "-NOAUTH HELLO must be called with the client already authenticated\r\n", "-NOAUTH HELLO must be called with the client already authenticated\r\n"},
+		"NOPERM":       {hello, "-NOPERM no permissions to run the 'hello' command\r\n", "-NOPERM no permissions to run the 'hello' command\r\n"},
+		"NOPROTO":      {hello, "-NOPROTO sorry this protocol version is not supported\r\n", unknown},
+		"WithoutCode":  {hello, "-unsupported command 'HELLO'\r\n", unknown},
+		"NotNamed":     {hello, "-ERR command not found\r\n", unknown},
+		"AsksForAUTH":  {helloWithAuth, "-NOAUTH Authentication required.\r\n", unknown},
+		"WRONGPASS":    {helloWithAuth, "-WRONGPASS invalid username-password pair\r\n", "-WRONGPASS invalid username-password pair\r\n"},
+		"Temporary":    {hello, "-ERR max number of clients reached\r\n", "-ERR max number of clients reached\r\n"},
+		"OtherRequest": {hello + auth, "%1\r\n+proto\r\n:3\r\n-ERR unknown command\r\n", "%1\r\n+proto\r\n:3\r\n-ERR unknown command\r\n"},
+		"NoError":      {hello, "%1\r\n+hello\r\n+-ERR hello\r\n", "%1\r\n+hello\r\n+-ERR hello\r\n"},
+	} {
+		for size := 1; size <= len(c.reply); size++ {
+			client, server := net.Pipe()
+			conn, err := TranslateHello(func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { return client, nil })(t.Context(), "", nil, nil)
+			require.NoError(t, err)
+			go func() {
+				_, _ = io.ReadFull(server, make([]byte, len(c.request)))
+				for rest := c.reply; rest != ""; {
+					n, _ := io.WriteString(server, rest[:min(size, len(rest))])
+					rest = rest[n:]
+				}
+				_ = server.Close()
+			}()
+			_, err = io.WriteString(conn, c.request)
+			require.NoError(t, err)
+			read, err := io.ReadAll(conn)
+			require.NoError(t, err)
+			require.Equal(t, c.want, string(read), "%s by %d", name, size)
+		}
+	}
+}
+
+// Of several addresses the client tries all at once: the one that is away may be the last to fail, while another has replied.
+func TestAnErrorNamesTheHostThatReplied(t *testing.T) {
+	t.Parallel()
+	away := &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
+	refused := &credentialsError{errors.New("refused")}
+	for _, order := range [][]*dialAttempt{
+		{{address: "up:1"}, {address: "away:1", err: away}},
+		{{address: "away:1", err: away}, {address: "up:1"}},
+		{{address: "up:1", err: refused}, {address: "away:1", err: away}},
+	} {
+		r := NewDialRecorder(&rueidis.ClientOption{InitAddress: []string{"up:1", "away:1"}})
+		for _, a := range order {
+			r.add(a)
+		}
+		require.EqualError(t, r.Explain(t.Context(), refused), "the server up:1: refused")
+	}
+}
+
+// The keys of a large batch do not replace those of calls for one lock.
+func TestBatchesDoNotReplaceRememberedKeys(t *testing.T) {
+	t.Parallel()
+	r := new(rights)
+	lock := []string{"sb:{a}:lock", "sb:{a}:queue"}
+	r.remember(lock)
+	batch := make([]string, 100*maxRememberedKeys)
+	for i := range batch {
+		batch[i] = strconv.Itoa(i)
+	}
+	r.remember(batch)
+	require.True(t, r.hasAll(lock))
+}
+
+// A call waits for the text of another call no longer than its own context lasts, and was not
+// executed then.
+func TestCallThatWaitsForATextEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	var r Runner
+	own, _ := r.inFlight.next(scripts.SessionHello.SHA1, nil)
+	require.NotNil(t, own, "the first sends its text")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	result := r.sendText(ctx, Call{Script: scripts.SessionHello, Keys: []string{"key"}})
+	require.ErrorIs(t, result.Error(), context.Canceled)
+	require.Equal(t, Final, Judge(result.Error()))
 }

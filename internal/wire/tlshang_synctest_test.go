@@ -4,15 +4,8 @@ package wire
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
-	"math/big"
 	"os"
-	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,13 +19,7 @@ func TestAFileThatHangsCostsAPartOfTheTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		hangs := make(chan struct{})
-		path := filepath.Join(t.TempDir(), "ca")
-		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		require.NoError(t, err)
-		form := &x509.Certificate{SerialNumber: big.NewInt(1), IsCA: true}
-		signed, err := x509.CreateCertificate(rand.Reader, form, form, key.Public(), key)
-		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signed}), 0o600))
+		path, _ := certificateFiles(t)
 		f, err := readTLSFiles(t.Context(), path, "", "")
 		require.NoError(t, err)
 		var config tls.Config

@@ -11,10 +11,11 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-var lockCalls = []callRow{
+var calls = []callRow{
 	{scripts.LockEnter, &proto.Enter{}},
 	{scripts.RWLockEnter, &proto.EnterShared{Terms: named(&proto.RWTerms{})}},
 	{scripts.SemaphoreEnter, &proto.EnterShared{Terms: named(&proto.PermitTerms{})}},
@@ -49,9 +50,42 @@ var lockCalls = []callRow{
 	{scripts.LockLeave, &proto.Leave{}},
 	{scripts.RWLockLeave, &proto.LeaveShared{}},
 	{scripts.SemaphoreLeave, &proto.LeaveShared{}},
+	{scripts.ShardsJoin, &proto.ShardsJoin{}},
+	{scripts.ShardsPoll, &proto.ShardsPoll{}},
+	{scripts.ShardsRelease, &proto.ShardsRelease{}},
+	{scripts.ShardsLeave, &proto.ShardsMember{}},
+	{scripts.ShardsEnd, &proto.ShardsMember{}},
+	{scripts.ShardsSet, &proto.ShardsSet{}},
+	{scripts.ShardsMove, &proto.ShardsMove{}},
+	{scripts.ShardsResize, &proto.ShardsResize{}},
+	{scripts.ShardsSync, &proto.ShardsSync{}},
+	{scripts.ShardsRead, &proto.ShardsRead{}},
+	{scripts.ShardsList, &proto.ShardsList{}},
+	{scripts.CountdownStart, &proto.CountdownStart{}},
+	{scripts.CountdownCount, &proto.CountdownCount{}},
+	{scripts.CountdownReset, &proto.CountdownReset{}},
+	{scripts.Load("redisson/latch-start", 1), &publishingStart{}},
+	{scripts.Load("redisson/latch-count", 1), &proto.CountdownCount{}},
+	{scripts.Load("redisson/latch-reset", 1), &proto.CountdownReset{}},
+	{scripts.Load("redisson/latch-read", 1), &proto.CountdownPoll{}},
+	{scripts.OnceStore, &proto.OnceStore{}},
+	{scripts.OnceForget, &proto.OnceForget{}},
+	{scripts.ElectionPut, &proto.ElectionPut{}},
+	{scripts.ElectionClear, &proto.ElectionClear{}},
+	{scripts.ElectionMove, &proto.ElectionMove{}},
+	{scripts.ElectionRequested, &proto.ElectionRequested{}},
+	{scripts.RedlockAcquire, &proto.RedlockAcquire{}},
+	{scripts.RedlockRelease, &proto.RedlockRelease{}},
+	{scripts.RedlockFence, &proto.RedlockFence{}},
+	{scripts.HolderForce, &proto.Force{}},
+	{scripts.HoldsList, &proto.HoldsList{}},
+	{scripts.Load("redisson/rwlock-list", 1), &proto.HoldsList{}},
+	{scripts.Load("redisson/permit-list", 1), &proto.HoldsList{}},
+	{scripts.Load("redisson/permit-force", 1), &proto.PermitsForce{}},
+	{scripts.SessionReadString, &proto.SessionReadString{}},
 }
 
-var lockReplies = []replyRow{
+var replies = []replyRow{
 	{scripts.LockEnter, reads(proto.ReadEntered)},
 	{scripts.RWLockEnter, reads(proto.ReadEntered)},
 	{scripts.SemaphoreEnter, reads(proto.ReadEntered)},
@@ -102,4 +136,37 @@ func TestEnterPacksWhatTheHeaderSays(t *testing.T) {
 	fillWithNames(reflect.ValueOf(&waiting).Elem())
 	_, parts := argNames(scripts.LockEnter)
 	require.Equal(t, parts, strings.Fields(waiting.Text()))
+}
+
+// A reply to a join with a code that no version has is no lease of no time.
+func TestAJoinOfAnUnknownCodeIsUnreadable(t *testing.T) {
+	t.Parallel()
+	known := map[wire.Code]bool{wire.Done: true, wire.Late: true, wire.Foreign: true, wire.OtherCapacity: true}
+	for code := -12; code <= 3; code++ {
+		reply := redistest.Outcome([]any{code, noon.Text(), noon.Text(), 30_000_000, 3, 0}).Reply
+		joined, err := proto.ReadShardsJoined(&reply)
+		if known[wire.Code(code)] {
+			require.NoError(t, err, code)
+			require.Equal(t, wire.Code(code), joined.Code)
+			continue
+		}
+		require.ErrorIs(t, err, wire.ErrUnreadable, code)
+	}
+}
+
+// publishingStart is the start of a layout that publishes.
+type publishingStart struct{ proto.CountdownStart }
+
+func (c *publishingStart) AppendTo(args []string) []string { return c.AppendPublishing(args) }
+
+// The call of redlock/heal ends in a part for each hold.
+func TestHealHasTheArgumentsOfTheHeader(t *testing.T) {
+	t.Parallel()
+	var call struct {
+		Head proto.RedlockHeal
+		Hold proto.RedlockHealHold
+	}
+	fillWithNames(reflect.ValueOf(&call).Elem())
+	names, parts := argNames(scripts.RedlockHeal)
+	require.Equal(t, append(names, parts...), call.Hold.AppendTo(call.Head.AppendTo(nil)))
 }
