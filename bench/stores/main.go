@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"runtime"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,6 +24,7 @@ func main() {
 	}
 	quick := flag.Bool("short", false, "run everything in its short form, for CI")
 	only := flag.String("only", "", "measure only stores whose name or form has this `text`")
+	apart := flag.Bool("apart", false, "keep servers on the first core and clients on the others")
 	into := flag.String("into", "", "put the table below the heading \"## Run\" of a `file`, too")
 	flag.Parse()
 	c := full()
@@ -29,7 +32,7 @@ func main() {
 		c = short()
 	}
 	var table strings.Builder
-	err := run(&table, os.Stderr, c, *only)
+	err := run(&table, os.Stderr, c, *only, *apart)
 	fmt.Print(table.String())
 	if err == nil && *into != "" {
 		err = replace(*into, table.String())
@@ -53,7 +56,12 @@ func goroutines() []int { return []int{1, 64} }
 func waiters() []int    { return []int{1, 16, 100} }
 
 // run starts all stores, measures them in turns, and prints their table.
-func run(out *strings.Builder, progress io.Writer, c scale, only string) (err error) {
+func run(out *strings.Builder, progress io.Writer, c scale, only string, apart bool) (err error) {
+	if apart {
+		if err := moveTo("0"); err != nil { // servers that are started now stay there
+			return err
+		}
+	}
 	var rows []*row
 	var leftOut []string
 	defer func() {
@@ -81,14 +89,31 @@ func run(out *strings.Builder, progress io.Writer, c scale, only string) (err er
 	if len(rows) == 0 {
 		return errors.New("no store can be started:\n" + strings.Join(leftOut, "\n"))
 	}
+	fmt.Fprintf(out, "- %s, %s/%s, %d cores\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
+	if apart {
+		last := runtime.NumCPU() - 1
+		if err := moveTo(fmt.Sprintf("1-%d", last)); err != nil {
+			return err
+		}
+		runtime.GOMAXPROCS(last)
+		fmt.Fprintln(out, "- servers on the first core, clients on the others")
+	}
 	if err := measure(rows, c, progress); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "- %s, %s/%s, %d cores\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0))
 	for _, line := range leftOut {
 		fmt.Fprintln(out, line)
 	}
 	print(out, rows, c)
+	return nil
+}
+
+// moveTo moves all threads of this process to some cores. What it starts from then on stays on these.
+func moveTo(cores string) error {
+	out, err := exec.Command("taskset", "-a", "-p", "-c", cores, strconv.Itoa(os.Getpid())).CombinedOutput() //nolint:noctx // it ends by itself
+	if err != nil {
+		return fmt.Errorf("taskset: %w: %s", err, out)
+	}
 	return nil
 }
 

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 
 func TestAClientHasOneName(t *testing.T) {
 	t.Parallel()
-	require.Len(t, clients(), 7)
+	require.Len(t, clients(), 8)
 }
 
 func TestEachClientOfRedisHasARow(t *testing.T) {
@@ -34,7 +34,7 @@ func TestEachClientOfRedisHasARow(t *testing.T) {
 		t.Skip(err)
 	}
 	var out strings.Builder
-	require.NoError(t, run(&out, io.Discard, short(), "Redis"))
+	require.NoError(t, run(&out, io.Discard, short(), "Redis", false))
 	require.Equal(t, 8, strings.Count(out.String(), "\n| Redis"), out.String())
 	t.Log(out.String())
 }

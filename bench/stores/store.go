@@ -48,7 +48,7 @@ func stores() []store {
 		redis("Redis", "redis-server", inMemory), redis("Redis", "redis-server", durable),
 		redis("Valkey", "valkey-server", inMemory), redis("Valkey", "valkey-server", durable),
 		etcd(1, inMemory), etcd(1, durable), etcd(3, inMemory), etcd(3, durable),
-		nats(inMemory), nats(durable), postgres(),
+		nats(inMemory), nats(durable), postgres(), zookeeper(1), zookeeper(3),
 	}
 }
 
