@@ -196,6 +196,22 @@ func TestNamesAreDecoded(t *testing.T) {
 	require.Contains(t, string(text), `"name":"order/\u001b[2J","key":"sb:{order/%1B[2J}:lock","kind":"reentrant"`)
 }
 
+// JSON has no time after the year 9999. A key that another program lets end later is listed as one without an end, beside all others.
+func TestAKeyThatEndsTooLateForJSONIsListed(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := locktest.SteadySession(t, server)
+	for _, name := range []string{"late", "other"} {
+		lease := locktest.Must(t, reentrant.New(s, name).Lock)
+		defer lease.Unlock()
+	}
+	server.MustDo(t, "PEXPIREAT", locktest.Key("late"), "4611686018427387904")
+	_, err := json.Marshal(all(t, s, ""))
+	require.NoError(t, err)
+	require.Zero(t, all(t, s, "late")[0].Until)
+	require.NotZero(t, all(t, s, "other")[0].Until)
+}
+
 func TestHashedNamesAndForeignKeys(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -64,7 +64,7 @@ func readHash(i *proto.Inspection) {
 		}
 		switch {
 		case d.Kind == "r" && size == 1:
-			readFairQueue(i, ownerOf(d.ID, time.UnixMilli(max(d.EndsMS, 0))))
+			readFairQueue(i, ownerOf(d.ID, d.Ends))
 		case d.Kind == "w" && (mode == "read" || mode == "write") && size <= proto.MaxHolders:
 			readRWLock(i)
 		}

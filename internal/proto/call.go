@@ -26,6 +26,16 @@ func Flag(is bool) string { //nolint:revive // a fact, not a switch
 func microseconds(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
+// endOf reads the milliseconds since 1970 in which a key ends. A key without an end has less than 0. One that another program lets end
+// after the year 9999, which JSON does not have, counts as one without.
+func endOf(ms int64) (ends time.Time) {
+	const last = 253_402_214_400_000 // its last day, in every time zone
+	if ms > 0 && ms <= last {
+		ends = time.UnixMilli(ms)
+	}
+	return ends
+}
+
 // Undone is the reply of a script that undoes: one that leaves, releases or resets.
 type Undone struct {
 	Code wire.Code

@@ -2,19 +2,23 @@
 
 package proto
 
-import "github.com/signalbox-go/signalbox/internal/wire"
+import (
+	"time"
+
+	"github.com/signalbox-go/signalbox/internal/wire"
+)
 
 // HolderDescribed is the reply of holder/describe.
 type HolderDescribed struct {
 	Code            wire.Code
 	Kind, ID, Label string
 	Stamp           wire.Stamp // that of the hold; 0 if it is not known
-	EndsMS          int64      // less than 0 if the key has no end
+	Ends            time.Time  // when the key ends; the zero time if it has no end
 }
 
 // ReadHolderDescribed reads the reply of holder/describe.
 func ReadHolderDescribed(r *wire.Reply) HolderDescribed {
-	return HolderDescribed{Code: r.Code(), Kind: r.Text(1), Stamp: r.Stamp(2), ID: r.Text(3), Label: r.Text(4), EndsMS: r.Int(5)}
+	return HolderDescribed{Code: r.Code(), Kind: r.Text(1), Stamp: r.Stamp(2), ID: r.Text(3), Label: r.Text(4), Ends: endOf(r.Int(5))}
 }
 
 // HoldsList is the call of holds/list.

@@ -29,11 +29,7 @@ type StringHead struct {
 
 // ReadStringHead reads the reply of session/read-string.
 func ReadStringHead(r *wire.Reply) StringHead {
-	s := StringHead{Head: r.Text(0)}
-	if ends := r.Int(1); ends > 0 {
-		s.Ends = time.UnixMilli(ends)
-	}
-	return s
+	return StringHead{Head: r.Text(0), Ends: endOf(r.Int(1))}
 }
 
 // Greeting is the reply of session/hello.

@@ -67,9 +67,7 @@ func (l *Layout) ReadHold(reply wire.Reply) (holder HolderInfo, hold, letter str
 	if d.Stamp != 0 {
 		holder.Since, holder.Token = d.Stamp.Time(), d.Stamp.Token()
 	}
-	if d.EndsMS >= 0 {
-		holder.Until = time.UnixMilli(d.EndsMS)
-	}
+	holder.Until = d.Ends
 	return holder, d.ID, d.Kind, nil
 }
 

@@ -24,26 +24,22 @@ for n, holder in ipairs(KEYS) do
   if not string.find(ttl_ms, '^%d+$') or #ttl_ms > MAX_DIGITS then
     alive[n] = -8 -- a life of -1 would delete the key
   elseif type(value) == 'string' then
+    local is_hold, after_ms = string.sub(value, ID_START, ID_END) == ticket, 0
     if string.sub(value, 1, 4) == 'sb1l' then
-      if string.sub(value, ID_START, STAMP_END + #ticket) == ticket and string.sub(value, MODE_AT, MODE_AT) ~= '-' then
-        local after_ms = string.sub(value, MARK_AT, MARK_AT) == 'q' and GRACE_MS or 0 -- a marked key outlives its hold
-        if ttl_ms ~= '0' then
-          -- It is not made shorter. A key that another program took the end from gets it back.
-          local done, lengthened = pcall(lengthen_key, holder, ttl_ms + after_ms)
-          done = done and pcall(note_life, holder, ttl_ms, value)
-          alive[n] = done and 1 or -8
-          if lengthened == 0 and redis.pcall('PTTL', holder) == -1 then
-            redis.pcall('PEXPIRE', holder, ttl_ms + after_ms)
-          end
-        elseif after_ms == 0 or redis.call('PTTL', holder) > after_ms then
-          alive[n] = 1
-        end
+      is_hold = string.sub(value, ID_START, STAMP_END + #ticket) == ticket and string.sub(value, MODE_AT, MODE_AT) ~= '-'
+      after_ms = string.sub(value, MARK_AT, MARK_AT) == 'q' and GRACE_MS or 0 -- a marked key outlives its hold
+    end
+    if is_hold and ttl_ms ~= '0' then
+      -- It is not made shorter, however late this comes. A key that another program took the end
+      -- from gets it back.
+      local done, lengthened = pcall(lengthen_key, holder, ttl_ms + after_ms)
+      done = done and pcall(note_life, holder, ttl_ms, value)
+      alive[n] = done and 1 or -8
+      if lengthened == 0 and redis.pcall('PTTL', holder) == -1 then
+        redis.pcall('PEXPIRE', holder, ttl_ms + after_ms)
       end
-    elseif string.sub(value, ID_START, ID_END) == ticket then
+    elseif is_hold and (after_ms == 0 or redis.call('PTTL', holder) > after_ms) then
       alive[n] = 1
-      if ttl_ms ~= '0' and (type(redis.pcall('PEXPIRE', holder, ttl_ms)) == 'table' or not pcall(note_life, holder, ttl_ms, value)) then
-        alive[n] = -8
-      end
     end
   elseif value and string.sub(value['err'], 1, 9) ~= 'WRONGTYPE' then
     alive[n] = -8

@@ -66,6 +66,16 @@ func TestProcessesAreKilledAndStopped(t *testing.T) {
 }
 
 func TestSoakOnBadWires(t *testing.T) { //nolint:paralleltest // has the machine to itself
+	soakEach(t, "bad wires", (*World).onBadWires)
+}
+
+func TestSoakAmongMishaps(t *testing.T) { //nolint:paralleltest // has the machine to itself
+	soakEach(t, "mishaps", (*World).onMishaps)
+}
+
+// soakEach runs a crowd for five minutes of each kind, seed by seed.
+func soakEach(t *testing.T, name string, run func(w *World, k Kind, seed uint64, lasts time.Duration)) {
+	t.Helper()
 	kinds := Kinds()
 	seed, only := locktest.Seed(t), os.Getenv("SIGNALBOX_CELL")
 	for more := locktest.Soak(t); more(); seed++ {
@@ -78,17 +88,18 @@ func TestSoakOnBadWires(t *testing.T) { //nolint:paralleltest // has the machine
 			t.Run(fmt.Sprint(k.Name, "/", seed), func(t *testing.T) {
 				defer func() {
 					if t.Failed() {
-						t.Logf("SIGNALBOX_SEED=%d SIGNALBOX_CELL=%q SIGNALBOX_SOAK=1ns go test ./suite -run '^TestSoakOnBadWires$'", seed, k.Name)
+						parent, _, _ := strings.Cut(t.Name(), "/")
+						t.Logf("SIGNALBOX_SEED=%d SIGNALBOX_CELL=%q SIGNALBOX_SOAK=1ns go test ./suite -run '^%s$'", seed, k.Name, parent)
 					}
 				}()
 				began := time.Now()
 				inWorld(t, virtual, max(k.Servers, 1), func(w *World) {
 					epoch := time.Now()
-					w.onBadWires(k, seed, 5*time.Minute)
+					run(w, k, seed, 5*time.Minute)
 					tally.Time("virtual", "time", time.Since(epoch))
 				})
 				tally.Time("virtual", "on the wall", time.Since(began))
-				tally.Add("seeds", "bad wires", 1)
+				tally.Add("seeds", name, 1)
 			})
 		}
 	}

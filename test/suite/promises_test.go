@@ -7,6 +7,8 @@ func Promises() []Promise {
 	return []Promise{
 		{Name: "P1/holders never take more than there is", Try: crowd},
 		{Name: "P1/a crowd on bad wires", Try: badWires, Only: virtual},
+		{Name: "P1/a crowd while clocks are set back and queues are lost", Try: amongMishaps, Only: virtual, Not: Kind.withoutLease},
+		{Name: "P1/a crowd while clocks are set and keys are lost", Try: roughly, Only: virtual, Not: Kind.withoutLease},
 		{Name: "P1/a crowd that gives up", Try: crowdThatGivesUp, Only: virtual},
 		{Name: "P1/an idle hold is used once at a time", Try: keptWarm, Only: virtual, Not: only("no other kind is kept warm", "reentrant", "reentrant beside fair")},
 		{Name: "P1/a carried lease enters its hold alone", Try: carried, Not: Kind.notEntered},
