@@ -97,7 +97,6 @@ func (ms *membership) live(r proto.ShardsJoined, sent timers.Instant, of setting
 	ms.term.Init(ms, &hold.Config{
 		Keeper: base.Session.Keeper, Script: scripts.HoldsRenew, Life: base.Terms.Lease, AsGiven: true, Renewed: true,
 	}, r.Life, sent)
-	ms.term.Start(sent)
 	m.mu.Lock()
 	if of.limit > 0 { // a join cannot say that the member takes nothing: what follows it does, before the first poll
 		ms.known = of.number
@@ -112,6 +111,7 @@ func (ms *membership) live(r proto.ShardsJoined, sent timers.Instant, of setting
 	}
 	m.wakeLocked()
 	m.mu.Unlock()
+	ms.term.Start(sent) // now that it lives: if the process was stopped meanwhile, the term ends at once
 	for t := range ms.poller.tries {
 		ms.poller.tries[t].due = timers.Now()
 	}
@@ -339,7 +339,8 @@ func stoppedBy(state byte) error {
 // news say. They differ if the server lost writes, as in a failover to a replica that was behind: the newest change that a member
 // has read is lost, or a release. Then the member lets the server list all again: what it does not know of it releases, and what is
 // not listed is lost. Without that a shard would have two owners for as long as both live. A drain that DrainLimit ended differs, too.
-func (ms *membership) compare(p proto.ShardsPolled, seen string) {
+// set says when a caller gave the group the set that it had before this poll.
+func (ms *membership) compare(p proto.ShardsPolled, seen, set string) {
 	if p.More {
 		return // there is more news
 	}
@@ -365,11 +366,12 @@ func (ms *membership) compare(p proto.ShardsPolled, seen string) {
 			g.version = ""
 		}
 		lost, ms.poller.seen, ms.poller.tries[pollTask].due = nil, noStamp, timers.Now()
+		ms.poller.lostOf = set
 	}
 	m.mu.Unlock()
 	if len(lost) > 0 {
 		m.group.base.LogLost(hold.End{Cause: errLostWrites, Leased: true})
-		ms.addNames(namesOf(lost)) // a name that left the set would have been asked for
+		ms.addNames(namesOf(lost), ms.poller.lostOf) // a name that left the set would have been asked for
 		m.stopAll(lost, m.group.base.Named("", errLostWrites), Lost)
 	}
 }

@@ -35,6 +35,7 @@ type poller struct {
 	replied timers.Instant   // when the last call was sent that had a reply
 	gone    bool             // the server knows no such member: releases alone may still have an effect
 	names   *syncer          // names that are yet to be set; nil if no name is
+	lostOf  string           // when a caller gave the group the set of what the server may have lost; see compare
 	lostSet string           // what the last poll knew of a set that the server has lost, until it is said again; or ""
 }
 
@@ -327,9 +328,12 @@ func (ms *membership) poll(sent timers.Instant) error {
 		due = timers.Now()
 	}
 	ms.poller.tries[pollTask].due = due
-	seen := ms.poller.seen
+	m := ms.member
+	m.mu.Lock()
+	seen, set := ms.poller.seen, setIn(m.mu.desired.known)
+	m.mu.Unlock()
 	ms.handle(p, news)
-	ms.compare(p, seen)
+	ms.compare(p, seen, set)
 	ms.checkReader(p.Count)
 	return nil
 }

@@ -3,6 +3,7 @@
 package shards
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -58,7 +59,7 @@ func (g *Group) sync(ctx context.Context, names []string) error {
 type syncer struct {
 	group  *Group
 	id     string
-	digest string
+	digest string   // of all names; of names that come, when a caller gave the group their set
 	all    []string // all names, sorted
 	names  []string // those of the pages that are not sent yet
 	after  string   // the last name of the page before
@@ -92,13 +93,13 @@ func digestOf(names []string) string {
 func (ms *membership) restore(isLost bool) { //nolint:revive // what the server said
 	m := ms.member
 	m.mu.Lock()
-	names := m.mu.lost
+	names, set := m.mu.lost, m.mu.lostOf
 	m.mu.Unlock()
 	if !isLost {
 		return
 	}
 	m.group.base.LogFailed(errLostGroup)
-	ms.addNames(names)
+	ms.addNames(names, set)
 }
 
 // syncPage sets the next names of New, or the set that the server has lost. What the server calls wrong is given up.
@@ -140,12 +141,13 @@ func (ms *membership) isGivenUp(what string, err error) bool {
 	return true
 }
 
-// addNames makes the poller set names again that the server has lost.
-func (ms *membership) addNames(names []string) {
+// addNames makes the poller set names again that the server has lost. A caller gave the group the set that had them at that time: if
+// one has given it another set since, they do not come.
+func (ms *membership) addNames(names []string, set string) {
 	g := ms.member.group
 	if g.set.names != nil && len(names) > 0 && ms.poller.names == nil {
 		ms.poller.names = newSyncer(g, names)
-		ms.poller.names.adds = true
+		ms.poller.names.adds, ms.poller.names.digest = true, cmp.Or(set, noStamp)
 	}
 }
 
@@ -185,7 +187,8 @@ func (s *syncer) step(send func(wire.Call) (wire.Reply, bool, error)) (whole boo
 
 // Resize changes the number of shards of a group of Count to n, from 1 to MaxShards, and returns when it is changed. Every
 // shard is asked for, with ErrResized, and no new shard is granted before all old ones are released: so a key never has two
-// owners. If ctx ends before that, the change continues. The count of New does not undo it: see Set.
+// owners. If ctx ends before that, the change continues. Of several calls at once that one counts which began last; the others
+// return when they learn of it. The count of New does not undo it: see Set.
 func (g *Group) Resize(ctx context.Context, n int) error {
 	return g.root().Explain("resize", g.resize(ctx, n))
 }
@@ -197,16 +200,18 @@ func (g *Group) resize(ctx context.Context, n int) error {
 	if err := Count(n).err; err != nil {
 		return err
 	}
-	for {
+	for since := ""; ; {
 		left := int64(0)
 		err := g.repeat(ctx, func() error {
 			reply, missing, err := g.request(ctx, g.call(scripts.ShardsResize, proto.ShardsResize{
-				Known: strconv.Itoa(n), NotAfter: g.notAfter(), Publish: g.publish(),
+				Known: since + strconv.Itoa(n), NotAfter: g.notAfter(), Publish: g.publish(),
 			}.AppendTo(nil)))
 			if err == nil && missing {
 				err = errNoGroup
 			}
-			left = proto.ReadShardsChanged(&reply).Left
+			if changed := proto.ReadShardsChanged(&reply); err == nil {
+				left, since = changed.Left, changed.SetAt
+			}
 			return err
 		})
 		if other := (*MismatchError)(nil); errors.As(err, &other) {
@@ -240,7 +245,7 @@ func (g *Group) move(ctx context.Context, name, session string) error {
 	}
 	number := v.memberOf(session)
 	if number == "" {
-		return fmt.Errorf("%w: session %q has no member in the group", errs.ErrNotHeld, session)
+		return fmt.Errorf("%w: session %.80q has no member in the group", errs.ErrNotHeld, session)
 	}
 	if err := g.base.Session.Handshake(ctx, g.keys[0]); err != nil {
 		return acquire.CutShort(ctx, err)

@@ -180,17 +180,18 @@ func ReadShardsPolled(r *wire.Reply) (ShardsPolled, error) {
 // ShardsChanged is the reply of the scripts that change a group: release, leave, set, move, resize, sync and end.
 type ShardsChanged struct {
 	ShardsHead
-	More   bool  // a poll is due at once; of end, the call is to be sent again
-	Left   int64 // of leave and resize
-	Whole  bool  // of sync: the round is over
-	Partly bool  // of sync: this part is to be sent again
+	More   bool   // a poll is due at once; of end, the call is to be sent again
+	Left   int64  // of leave and resize
+	Whole  bool   // of sync: the round is over
+	Partly bool   // of sync: this part is to be sent again
+	SetAt  string // of resize: the stamp of the set
 }
 
 // ReadShardsChanged reads the reply of a script that changes a group.
 func ReadShardsChanged(r *wire.Reply) ShardsChanged {
 	const partly = 2
 	left := r.Int(3)
-	return ShardsChanged{ShardsHead: ReadShardsHead(r), More: r.Int(2) == 1, Left: left, Whole: left == 1, Partly: r.Code() == partly}
+	return ShardsChanged{ShardsHead: ReadShardsHead(r), More: r.Int(2) == 1, Left: left, Whole: left == 1, Partly: r.Code() == partly, SetAt: r.Text(4)}
 }
 
 // ShardsView is the reply of shards/read.

@@ -12,7 +12,9 @@
 -- KEYS[7]  rows  hash: see shards/poll v1
 -- KEYS[8]  index  sorted set by lex: see shards/poll v1
 -- ARGV[1]  id  of this round over all names: session (22) and attempt (19), later for a later round
--- ARGV[2]  digest  of all names, 1 to 64 bytes: the first part ends the round if the group has it
+-- ARGV[2]  digest  of all names, 1 to 64 bytes: the first part ends the round if the group has it. If
+--          names come and none leaves: when a caller gave the group the set that had them, as known of
+--          shards/poll begins (16). None comes if a caller has given it another set since
 -- ARGV[3]  after  '', or the last name of the part before
 -- ARGV[4]  names  128 at most, in the order of their bytes: length (2) and name of each
 -- ARGV[5]  last  1 if this part goes to the end of all names, else 0; a if names come and none
@@ -33,7 +35,7 @@
 --          that comes, and 15 for one that leaves; up to 16 shards' work more
 local group, members, ends, donors, takers, proven, rows, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local id, digest, after, names, last, not_after, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
-assert(#id == ID_LENGTH and #digest <= MAX_SHARD_NAME and #after <= MAX_SHARD_NAME, 'bad argument')
+assert(#id == ID_LENGTH and #digest <= MAX_SHARD_NAME and #after <= MAX_SHARD_NAME and (last ~= 'a' or string.find(digest, '^%d+$')), 'bad argument')
 
 -- include shards/work
 -- include shards/names
@@ -63,6 +65,12 @@ local round = redis.call('HGET', group, 'round')
 -- A first page that is late, since its session has begun a later round, begins none.
 local is_late = round and round > id and string.sub(round, 1, SESSION_LENGTH) == string.sub(id, 1, SESSION_LENGTH)
 if last == 'a' then
+  if state.set_at > tonumber(digest) then
+    return {1, now, 0, 1}
+  end
+  if redis.call('HGET', group, 'digest') == NO_DIGEST then
+    redis.call('HDEL', group, 'round') -- it begins again, and says whether these names stay
+  end
   redis.call('HDEL', group, 'digest')
 elseif after == '' and not is_late then
   redis.call('HSET', group, 'digest', NO_DIGEST, 'round', id)

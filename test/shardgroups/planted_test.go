@@ -121,6 +121,10 @@ func mistakes() []*mistake {
 		{name: "a round of names continues beside a later one", was: "if round ~= id then", is: "if not round then", rule: countsTheLastRound},
 		{name: "a lost round of names continues", was: "if round ~= id then", is: "if round and round ~= id then", rule: countsTheLastRound},
 		{name: "names that left by themselves are listed", was: "if redis.call('HGET', group, 'digest') == '-' then", is: "if true then", rule: countsTheLastRound},
+		{name: "names that come back undo a set", was: "if state.set_at > tonumber(digest) then", is: "if false then", rule: undoesNoRound},
+		{name: "names that come back stay beside a round", was: "redis.call('HDEL', group, 'round')", is: "", rule: undoesNoRound},
+		{name: "a resize that is sent again undoes a later one", was: "elseif not is_overtaken and", is: "elseif", rule: resizesTwice},
+		{name: "a resize that was lost is not set again", was: "local is_overtaken = is_again and", is: "local is_overtaken = is_again or", rule: resizesTwice},
 		{name: "requests during a resize are forgotten", was: "  read_requested() -- what all members request since then\n", is: "", rule: remembersRequests},
 	}
 }

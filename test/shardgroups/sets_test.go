@@ -43,6 +43,30 @@ func resizesAtOnce(tb testing.TB) {
 	require.Equal(tb, int64(0), w.resize(50)[3])
 }
 
+// A Resize that is sent again, to learn what is left, undoes none that began after it. One that the server has lost is set again.
+func TestAResizeThatIsSentAgainUndoesNoLaterOne(t *testing.T) { t.Parallel(); resizesTwice(t) }
+
+func resizesTwice(tb testing.TB) {
+	tb.Helper()
+	w := evenWorld(tb, 40, 2)
+	again := func(first []any) []any {
+		return w.call(scripts.ShardsResize, textOf(first[4])+"50", digits(w.clock+second), "PUBLISH", channel)
+	}
+	first := w.resize(50)
+	require.Equal(tb, int64(40), again(first)[3])
+	require.Positive(tb, w.resize(30)[3])
+	require.Equal(tb, int64(0), again(first)[3])
+	w.count = 30
+	w.runs(5*second, second)
+	w.requireEven()
+	require.Equal(tb, int64(0), again(first)[3])
+	lost := []any{nil, nil, nil, nil, digits(w.clock + second)}
+	require.Positive(tb, again(lost)[3])
+	w.count = 50
+	w.runs(5*second, second)
+	w.requireEven()
+}
+
 // Two deployments: the count changes when the last member that wishes the old one has left.
 func TestTheCountThatAllMembersWishReplacesTheSet(t *testing.T) {
 	t.Parallel()
@@ -206,6 +230,35 @@ func countsTheLastRound(tb testing.TB) {
 		require.False(tb, lost.page())
 	}
 	require.Empty(tb, w.present())
+}
+
+// Names that a member sets again, since the server has lost them, come during a round over all names, and the round begins again; they do not
+// come if a later set is there.
+func TestNamesThatComeBackUndoNoRound(t *testing.T) { t.Parallel(); undoesNoRound(t) }
+
+func undoesNoRound(tb testing.TB) {
+	tb.Helper()
+	w := newWorld(newGroup(tb), 0)
+	m := w.add(defaults(0))
+	w.sync(1, "a", "b", "c")
+	w.runs(3*second, second)
+	set := m.known[:16]
+	comeBack := func(name string) {
+		tb.Helper()
+		reply := w.call(scripts.ShardsSync, fmt.Sprintf("%041d", 2), set, "", fmt.Sprintf("%02d%s", len(name), name), "a", digits(w.clock+second), "PUBLISH", channel)
+		require.Equal(tb, int64(1), integer(reply[0]))
+	}
+	comeBack("d")
+	require.Equal(tb, []string{"a", "b", "c", "d"}, w.present())
+	round := w.round(3, numbered(100, 200)...)
+	require.False(tb, round.page())
+	comeBack("e")
+	require.Contains(tb, w.present(), "e")
+	require.False(tb, round.page(), "it begins again")
+	w.sync(4, numbered(100, 200)...)
+	require.Equal(tb, numbered(100, 200), w.present())
+	comeBack("f")
+	require.Equal(tb, numbered(100, 200), w.present())
 }
 
 // A set is later than the one that members remember, also if the server's clock was set back and then the group was lost.

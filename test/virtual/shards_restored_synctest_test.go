@@ -219,6 +219,47 @@ func TestNamesThatASyncRemovedDoNotComeBack(t *testing.T) {
 	})
 }
 
+// Names that members set again late, after the server lost them, undo no Sync that came meanwhile.
+func TestNamesThatComeBackLateUndoNoSync(t *testing.T) {
+	t.Parallel()
+	for loss, lose := range map[string]func(w *fixture, older backup){
+		"data":          func(w *fixture, _ backup) { w.redis.FlushAll() },
+		"newest writes": func(w *fixture, older backup) { older.restore(w.T, w.redis) },
+	} {
+		t.Run(loss, func(t *testing.T) {
+			t.Parallel()
+			bubbleOfUsers(t, func(w *fixture) {
+				l := newShardLog(w)
+				a, b := l.member(shards.Names(), shardDrain), l.member(shards.Names(), shardDrain)
+				time.Sleep(5 * time.Second)
+				older := backupOf(w.T, w.redis)
+				require.NoError(w, a.group.Sync(w.Context(), []string{"a", "b", "c", "d"}))
+				l.untilEven(4, a, b)
+				time.Sleep(time.Minute)
+				var refuses atomic.Bool
+				refuses.Store(true)
+				w.refusesScripts(func(command string, args []string) string {
+					if refuses.Load() && runs(scripts.ShardsSync, command, args) && args[len(args)-4] == "a" {
+						return slotMoves
+					}
+					return ""
+				})
+				lose(w, older)
+				time.Sleep(5 * time.Second)
+				require.NoError(w, a.group.Sync(w.Context(), []string{"d", "e"}))
+				time.Sleep(5 * time.Second)
+				refuses.Store(false)
+				time.Sleep(20 * time.Second)
+				v, err := a.group.View(w.Context())
+				require.NoError(w, err)
+				require.Equal(w, []string{"d", "e"}, v.Names())
+				l.untilEven(2, a, b)
+				require.NoError(w, a.group.Health(w.Context()))
+			})
+		})
+	}
+}
+
 // A server that loses its data again, before the names that it had lost have owners again, gets them again.
 func TestNamesThatTheServerLosesTwice(t *testing.T) {
 	t.Parallel()
@@ -389,6 +430,43 @@ func TestALaterResizeThanTheOneThatTheServerLost(t *testing.T) {
 		require.Zero(w, moves)
 		require.Empty(w, l.ownedTwice())
 	})
+}
+
+// Of two Resizes at once that one counts which began last, also if the other one still waits for the functions of the old set, and asks for
+// what is left. One that the server has lost with its newest writes is set again.
+func TestTheLastOfTwoResizesCounts(t *testing.T) {
+	t.Parallel()
+	for _, apart := range []time.Duration{time.Millisecond, 500 * time.Millisecond, 10 * time.Second} {
+		t.Run(apart.String(), func(t *testing.T) {
+			t.Parallel()
+			bubbleOfUsers(t, func(w *fixture) {
+				const drain = 20 * time.Second
+				l := newShardLog(w)
+				a, b := l.member(shards.Count(8), drain), l.member(shards.Count(8), drain)
+				l.untilEven(8, a, b)
+				results := make(chan error, 2)
+				for _, n := range []int{4, 20} {
+					g := shards.New(w.user().Session, "a", shards.Count(8))
+					go func() { results <- g.Resize(w.Context(), n) }()
+					time.Sleep(apart)
+				}
+				require.NoError(w, <-results)
+				require.NoError(w, <-results)
+				l.untilEven(20, a, b)
+				l.reset()
+				time.Sleep(time.Minute)
+				moves, _ := l.reset()
+				require.Zero(w, moves)
+
+				kept := backupOf(w.T, w.redis)
+				go func() { results <- a.group.Resize(w.Context(), 12) }()
+				time.Sleep(100 * time.Millisecond)
+				kept.restore(w.T, w.redis) // no member has polled
+				require.NoError(w, <-results)
+				l.untilEven(12, a, b)
+			})
+		})
+	}
 }
 
 // What the server calls wrong is not sent for ever: a set that a failover has lost is said once by each member.
