@@ -73,6 +73,8 @@ type group struct {
 	messages []string // what the last call published: channel and message, one behind the other
 	plant    *mistake // is in the scripts; nil for none
 	sent     []func() // sends one of the last calls again, and drops the reply
+	compares bool     // polls are compared with whole ones
+	atRest   int      // how many of these were at rest
 }
 
 // mostSent is how many calls are remembered, and repeated those that may arrive twice. Later settings follow earlier ones.
@@ -123,8 +125,13 @@ type shimKey struct {
 // call runs a script at the group's clock.
 func (g *group) call(script *scripts.Script, args ...any) []any {
 	g.Helper()
+	compare := func([]any) {}
+	if g.compares && script == scripts.ShardsPoll {
+		compare = g.compareWhole(args)
+	}
 	values, err := g.try(script, args...)
 	require.NoError(g, err, "%s %q", script.Name, args)
+	compare(values)
 	g.remember(script, args)
 	return values
 }

@@ -48,12 +48,15 @@ func TestRandomWalks(t *testing.T) {
 	first, behind := walks(t)
 	for seed := first; seed < behind; seed++ {
 		t.Run(strconv.Itoa(seed), func(t *testing.T) {
-			takeWalk(t, seed)
+			wk := newWalk(t, seed)
+			wk.take()
+			wk.drop()
 		})
 	}
 }
 
-func takeWalk(t *testing.T, seed int) {
+// newWalk returns a walk that is not taken yet.
+func newWalk(t *testing.T, seed int) *walk {
 	t.Helper()
 	random := rand.New(rand.NewPCG(2, uint64(seed)))
 	wk := &walk{world: newWorld(newGroup(t), 1+random.IntN(12)), random: random, loses: seed%2 == 0}
@@ -64,17 +67,22 @@ func takeWalk(t *testing.T, seed int) {
 			}
 		}
 	})
-	for range 1 + random.IntN(3) {
+	return wk
+}
+
+// take takes all steps of the walk, to the calm at its end.
+func (wk *walk) take() {
+	wk.Helper()
+	for range 1 + wk.random.IntN(3) {
 		wk.add(wk.some())
 	}
-	if random.IntN(2) == 0 {
+	if wk.random.IntN(2) == 0 {
 		wk.runs(5*second, second)
 	}
 	for range steps {
 		wk.step()
 	}
 	wk.calms()
-	wk.drop()
 }
 
 // some returns what a member may say.
