@@ -52,7 +52,7 @@ type BatchRunner interface {
 //
 //	          due, batch sent                    reply: alive
 //	idle --------------------> renewing ---------------------------> idle
-//	  |                           | failed, or no reply: again after a twelfth of the life
+//	  |                           | failed, or no reply: again after a twelfth of the life, or halfway to the deadline
 //	  |                           +----------------------------------> idle
 //	  |                           | reply: gone
 //	  | deadline                  v

@@ -92,7 +92,8 @@ func (t *Term) recordUseLocked(life time.Duration) {
 
 // failed schedules the retry of a renewal that was refused or had no reply: after a twelfth of the term's
 // life, which leaves seven tries before the deadline, or sooner if there is a question, or if the host has just been
-// suspended: then little may be left, and it is the connection that failed.
+// suspended: then little may be left, and it is the connection that failed. A try that would come after the deadline comes halfway to
+// it, so that a server that returns in the last twelfth is not missed.
 func (t *Term) failed() {
 	now := timers.Now()
 	t.mu.Lock()
@@ -102,6 +103,9 @@ func (t *Term) failed() {
 	}
 	t.mu.state = idle
 	pause := t.mu.given / 12
+	if left := t.Deadline().Until(now); pause >= left {
+		pause = max(left/2, minPatience)
+	}
 	if t.config.Keeper.timers.JustResumed(now) {
 		pause = min(pause, resumedPause)
 	}

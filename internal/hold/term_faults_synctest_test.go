@@ -259,3 +259,20 @@ func TestHastenRenewsAShortTermAtOnce(t *testing.T) {
 		require.Equal(f, 1, f.server.requests())
 	})
 }
+
+// A renewal that is refused is tried again while anything is left: also if the pause between two tries is longer than that.
+func TestAServerThatReturnsInTheLastTwelfthFindsTheTerm(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(f *termFixture) {
+		o := f.start(renewed(life))
+		time.Sleep(2 * life)
+		f.server.set(func(int) fault { return fault{refusal: "LOADING the data"} })
+		time.Sleep(o.Deadline().Until(timers.Now()) - life/60)
+		refused := f.server.requests()
+		f.server.set(nil)
+		time.Sleep(2 * life)
+		synctest.Wait()
+		require.NoError(f, o.Alive(timers.Now()))
+		require.Less(f, refused, 20, "the tries come too often")
+	})
+}
