@@ -70,9 +70,13 @@ const meetRetry = 3 * clusterFailover
 // meet sends CLUSTER MEET for the first node to the others, until each node knows all others.
 func (c *Cluster) meet() error {
 	host := c.nodes[0]
+	port := host.bus
+	if b := c.buses[host]; b != nil {
+		port = b.reserved.port
+	}
 	for ends := time.Now().Add(startLimit); ; {
 		for _, n := range c.nodes[1:] {
-			if _, err := n.Do("CLUSTER", "MEET", "127.0.0.1", host.port, host.bus); err != nil {
+			if _, err := n.Do("CLUSTER", "MEET", "127.0.0.1", host.port, port); err != nil {
 				return fmt.Errorf("redistest: meet: %w", err)
 			}
 		}

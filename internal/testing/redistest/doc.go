@@ -27,7 +27,7 @@
 //
 // Without [WithFailoverAfter] a failover comes after a second or two without a sign of life: for tests that kill
 // or freeze a primary and then call AwaitFailover. Several servers that know nothing of each other are several
-// calls of Start.
+// calls of Start. [WithLinks] puts a proxy before each node for the others, so that links of two nodes can be cut.
 //
 // A package that uses [Child] begins its TestMain with
 //

@@ -15,6 +15,7 @@ type config struct {
 	failover time.Duration // 0: as quick as can be
 	ahead    time.Duration // the advance of the wall clock
 	steps    *Clock        // the clock that the test sets, or nil
+	links    bool          // nodes of a cluster have proxies before them
 	secure   func() (*tlsSetup, error)
 }
 
