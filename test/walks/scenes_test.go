@@ -111,6 +111,7 @@ func TestASeedIsAWalk(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			first := s.walk(t, seed).trace()
+			require.NotEqual(t, first, s.walk(t, seed+1<<20).trace(), "another seed is the same walk")
 			for range redistest.Rounds(20, 100) - 1 {
 				require.Equal(t, first, s.walk(t, seed).trace(), "SIGNALBOX_SEED=%d go test ./walks -run %s", seed, t.Name())
 			}
