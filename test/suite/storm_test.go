@@ -66,7 +66,10 @@ func (c *crowdOf) isRare(i incident) bool {
 	if i.name == failover { // after which some kinds promise nothing for long
 		return slices.Contains([]string{"reentrant", "rwlock"}, c.kind.folder())
 	}
-	return slices.Contains([]string{partition, flush, clock, parted, alone}, i.name)
+	if c.cluster != nil {
+		return !strings.HasPrefix(i.name, "a process")
+	}
+	return slices.Contains([]string{partition, flush, clock}, i.name)
 }
 
 // eachSide is how many actors a storm has of each side.
