@@ -194,7 +194,7 @@ func (p *proof) engineTable() {
 		}
 		p.row("random faults in virtual time", fmt.Sprintf("%d seeds of bad wires, %d of shards, %d faults, %d uses, %.1f hours at %.0f times the speed", s.count("seeds", "bad wires"),
 			s.count("seeds", "shards"), s.count("faults"), s.count("uses"), virtual/3600e3, virtual/max(wall, 1)), "`make proof ONLY=virtual SEED=1`")
-		p.row("walks over all scripts", fmt.Sprintf("%d walks; %d of them repeated, %d times in all, each with the same trace", s.count("seeds", "walks"), len(s.names("replays")), s.count("replays")), "`cd test && go test ./walks`")
+		p.row("walks over all scripts", fmt.Sprintf("%d walks; %d repeated, %d times in all, with the same trace", s.count("seeds", "walks"), len(s.names("replays")), s.count("replays")), "`cd test && go test ./walks`")
 	}
 	if p.step("models") != nil {
 		p.row("models, by spin", fmt.Sprintf("%d sound, %d broken as they must be, %d otherwise, %d states", p.models.sound, p.models.broken, p.models.wrong, p.models.states), "`make model`")
