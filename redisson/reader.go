@@ -102,7 +102,7 @@ func readFairQueue(i *proto.Inspection, holder proto.Holder) {
 	page := wire.Call{
 		Script: fairWaitersScript,
 		Keys:   []string{prefixed("redisson_lock_queue", i.Key), prefixed("redisson_lock_timeout", i.Key)},
-		Args:   []string{"0", strconv.Itoa(proto.MaxHolders)},
+		Args:   proto.Waiters{After: "0", Count: strconv.Itoa(proto.MaxHolders)}.AppendTo(nil),
 	}
 	i.Query(page, func(reply wire.Reply) {
 		for _, t := range proto.ReadWaiters(&reply) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/waitroom"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -184,7 +185,7 @@ func (h *holdTable) find(batch wire.KeyedCall) []*quorumHold {
 	defer h.mu.Unlock()
 	holds := make([]*quorumHold, len(batch.Keys))
 	for k, key := range batch.Keys {
-		if hold := h.mu.byKey[key]; hold != nil && hold.ballot.attempt == batch.PerKey[2*k] {
+		if hold := h.mu.byKey[key]; hold != nil && hold.ballot.attempt == proto.RenewalAt(batch.PerKey, k).Hold {
 			holds[k] = hold
 		}
 	}

@@ -4,11 +4,11 @@ package redlock
 
 import (
 	"context"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
 
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -56,10 +56,13 @@ func (r quorumRunner) patience(ctx context.Context) (context.Context, context.Ca
 
 // forMember returns the batch for one member: terms name holds by their attempt, and a hold begins with the id of the member.
 func forMember(m *session.Session, batch wire.KeyedCall) wire.KeyedCall {
-	batch.PerKey = slices.Clone(batch.PerKey)
-	for i := 0; i < len(batch.PerKey); i += 2 {
-		batch.PerKey[i] = m.ID() + batch.PerKey[i]
+	terms := make([]string, 0, len(batch.PerKey))
+	for k := range batch.Keys {
+		term := proto.RenewalAt(batch.PerKey, k)
+		term.Hold = m.ID() + term.Hold
+		terms = term.AppendTo(terms)
 	}
+	batch.PerKey = terms
 	return batch
 }
 
@@ -142,7 +145,7 @@ func (d *round) isCarried(k int) bool {
 
 // life returns the life that the round asked for a key: 0 if it asked only whether the hold is there.
 func (d *round) life(k int) time.Duration {
-	ms, err := strconv.ParseInt(d.batch.PerKey[2*k+1], 10, 64)
+	ms, err := strconv.ParseInt(proto.RenewalAt(d.batch.PerKey, k).TTLMS, 10, 64)
 	if err != nil {
 		return 0 // never: this package's keeper wrote it
 	}

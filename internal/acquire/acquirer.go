@@ -243,7 +243,7 @@ func (a *Acquirer) replicate(ctx context.Context, h queue.Hold) error {
 	reply, shortfall, err := a.Base.Session.RunReplicated(ctx, wire.Call{
 		Script: a.Manager.Renew,
 		Keys:   []string{a.Names.Holder},
-		Args:   []string{a.Manager.RenewalName(h), wire.Milliseconds(life)},
+		Args:   a.renewalOf(h, life),
 	}, a.Base.Replicas)
 	if err == nil && reply.Code() != wire.Done {
 		err = errs.ErrLostGone
@@ -253,6 +253,11 @@ func (a *Acquirer) replicate(ctx context.Context, h queue.Hold) error {
 	}
 	h.Extended(life, sent)
 	return nil
+}
+
+// renewalOf returns the arguments of a script that renews h alone.
+func (a *Acquirer) renewalOf(h queue.Hold, life time.Duration) []string {
+	return proto.Renewal{Hold: a.Manager.RenewalName(h), TTLMS: wire.Milliseconds(life)}.AppendTo(nil)
 }
 
 // renewalConfig returns how the hold is renewed, for how long it has the lock to begin with, and from when that counts. If until is

@@ -44,7 +44,7 @@ func (h *heldLock) Confirm(ctx context.Context) bool {
 	}
 	a, sent, life := h.acquirer, timers.Now(), h.Term.Given()
 	reply, err := a.Base.Session.Runner.Run(ctx, wire.Call{
-		Script: a.Manager.Keep, Keys: []string{a.Names.Holder}, Args: []string{a.Manager.RenewalName(h.serverHold), wire.Milliseconds(life)},
+		Script: a.Manager.Keep, Keys: []string{a.Names.Holder}, Args: a.renewalOf(h.serverHold, life),
 	})
 	if err != nil {
 		return false // the hold is released, and the call finds out more

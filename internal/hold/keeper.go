@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/observe"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -216,7 +217,7 @@ func batchOf(script *scripts.Script, terms []renewal) wire.KeyedCall {
 		}
 		key, hold := r.term.owner.Renewed()
 		c.Keys = append(c.Keys, key)
-		c.PerKey = append(c.PerKey, hold, text)
+		c.PerKey = proto.Renewal{Hold: hold, TTLMS: text}.AppendTo(c.PerKey)
 	}
 	return c
 }

@@ -17,6 +17,15 @@ func ReadHolderDescribed(r *wire.Reply) HolderDescribed {
 	return HolderDescribed{Code: r.Code(), Kind: r.Text(1), Stamp: r.Stamp(2), ID: r.Text(3), Label: r.Text(4), EndsMS: r.Int(5)}
 }
 
+// Renewal is what the call of holder/renew, holds/renew and lock/keep has for each key.
+type Renewal struct{ Hold, TTLMS string }
+
+// AppendTo appends the arguments in the order of the header.
+func (c Renewal) AppendTo(args []string) []string { return append(args, c.Hold, c.TTLMS) }
+
+// RenewalAt returns what the arguments of a call have for the k-th key.
+func RenewalAt(args []string, k int) Renewal { return Renewal{args[2*k], args[2*k+1]} }
+
 // HoldsList is the call of holds/list.
 type HoldsList struct{ Kind, From, Count string }
 

@@ -9,6 +9,9 @@ import (
 
 var holderCalls = []callRow{
 	{scripts.HolderForce, &proto.Force{}},
+	{scripts.HolderRenew, &proto.Renewal{}},
+	{scripts.HoldsRenew, &proto.Renewal{}},
+	{scripts.LockKeep, &proto.Renewal{}},
 	{scripts.HoldsList, &proto.HoldsList{}},
 	{scripts.Load("redisson/rwlock-list", 1), &proto.HoldsList{}},
 	{scripts.Load("redisson/permit-list", 1), &proto.HoldsList{}},

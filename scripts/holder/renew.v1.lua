@@ -3,8 +3,9 @@
 -- and touches those only that still belong to the hold that is named beside them.
 --
 -- KEYS[n]  holder  string: 'sb1', kind (1), stamp (16), id (41), ...; see README.md
--- ARGV[n]  terms  a pair by key, at 2n-1 and 2n: ticket (id (41), and for kind l the mode behind
---          it), ttl_ms (positive integer; 0 asks only)
+-- ARGV[n]  terms  a pair by key, at 2n-1 and 2n: hold, ttl_ms
+--            hold    id (41), and for kind l the mode behind it
+--            ttl_ms  positive integer; 0 asks only
 -- returns  {alive, ...}  by key: 1 it lives on, 0 the hold has it no more, -8 the server refused to
 --          say, or ttl_ms is no number of 1 to 15 digits: nothing changed
 -- effects  lengthens the life of the KEYS, 15 seconds longer if they are marked (kind l); publishes

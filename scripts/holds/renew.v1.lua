@@ -3,7 +3,9 @@
 -- It never creates a hold, and touches none that has ended.
 --
 -- KEYS[n]  holder  sorted set: hold -> when it ends
--- ARGV[n]  terms  a pair by key, at 2n-1 and 2n: hold, ttl_ms (positive integer; 0 asks only)
+-- ARGV[n]  terms  a pair by key, at 2n-1 and 2n: hold, ttl_ms
+--            hold    the member
+--            ttl_ms  positive integer; 0 asks only
 -- returns  {alive, ...}  by key: 1 it lives on, 0 the hold has it no more, -8 the server refused to
 --          say, or ttl_ms is no number of 1 to 15 digits: nothing changed
 -- effects  lengthens the life of the holds and of the KEYS; publishes nothing

@@ -4,8 +4,9 @@
 -- attempt may want the lock.
 --
 -- KEYS[n]  holder  string: 'sb1l', stamp (16), ticket (42), mark (1), label; see README.md
--- ARGV[n]  terms  a pair by key, at 2n-1 and 2n: ticket (id (41) and mode (1)), ttl_ms (positive
---          integer; 0 asks only)
+-- ARGV[n]  terms  a pair by key, at 2n-1 and 2n: hold, ttl_ms
+--            hold    the ticket: id (41) and mode (1)
+--            ttl_ms  positive integer; 0 asks only
 -- returns  {alive, ...}  by key: 1 it lives on, 5 it lives on and is marked, 0 the hold has it no
 --          more, -8 the server refused to say, or ttl_ms is no number of 1 to 15 digits: nothing
 --          changed
