@@ -11,10 +11,12 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/inspect"
 	"github.com/signalbox-go/signalbox/internal/words"
+	"github.com/signalbox-go/signalbox/redisson"
 )
 
 const lsHelp = `List the names in use that begin with PREFIX, sorted, of every kind of lock. Names and labels with control
@@ -107,4 +109,20 @@ func printTable(out io.Writer, entries []inspect.Entry) error {
 		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", words.Shown(e.Name), e.Kind, words.Held(e), words.Moment(e.Since), words.Moment(e.Until), e.WaiterCount, words.Token(e.Token))
 	}
 	return table.Flush()
+}
+
+// layoutFlags are the flags that choose a layout of other clients.
+type layoutFlags struct{ redisson bool }
+
+// add adds the flags.
+func (f *layoutFlags) add(flags *pflag.FlagSet) {
+	flags.BoolVar(&f.redisson, "redisson", false, "locks are those of Redisson, the Java client")
+}
+
+// chosen returns the flag that was given, and its layout; flag is "" for the library's own layout.
+func (f *layoutFlags) chosen() (flag string, layout signalbox.Layout) {
+	if f.redisson {
+		return "--redisson", redisson.Layout()
+	}
+	return "", signalbox.Native()
 }
