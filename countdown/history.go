@@ -67,7 +67,6 @@ func parseHistory(s proto.CountdownState) (roundHistory, error) {
 	return roundHistory{}, foreign()
 }
 
-// parsePollReply reads the reply to a poll.
 func parsePollReply(reply *wire.Reply) (roundHistory, error) {
 	s := proto.ReadCountdownState(reply)
 	if s.Code < wire.NotDone {
@@ -76,7 +75,6 @@ func parsePollReply(reply *wire.Reply) (roundHistory, error) {
 	return parseHistory(s)
 }
 
-// foreign returns the error for a key that is no latch's.
 func foreign() error { return fmt.Errorf("%w: the key is not a latch's", errs.ErrWrongKind) }
 
 // stateOf returns the state of a round. The server lists the rounds before the newest, as many as it remembers. A round that

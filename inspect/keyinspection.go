@@ -23,7 +23,6 @@ const (
 	maxPipeline = 1000
 )
 
-// keyInspection is the inspection of a key of a name.
 type keyInspection struct {
 	proto.Inspection
 

@@ -54,7 +54,6 @@ func (n native) ofName(set proto.Set, about Entry) []*keyInspection {
 	return inspections
 }
 
-// inspectionOf returns the inspection of the key by which a kind is found.
 func (n native) inspectionOf(kind *proto.Kind, set proto.Set, about Entry) *keyInspection {
 	about.Key = kind.Key(set)
 	ki := &keyInspection{about: about, Inspection: proto.Inspection{

@@ -62,7 +62,6 @@ func New(s *signalbox.Session, key string, options ...signalbox.LockOption) *Onc
 	return o
 }
 
-// forClaim sets the options of the lock.
 func (o *Once) forClaim(l *session.LockSettings) {
 	session.Apply(l, o.options)
 	l.FirstLease = o.base.Terms.FirstLease // a fair lock's own is shorter

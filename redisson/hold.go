@@ -40,7 +40,6 @@ func newHold(session string, _ uint64) string {
 	return string(strconv.AppendUint(id[:uuidSize+1], thread, 10))
 }
 
-// writeUUID writes 32 digits in groups of 8, 4, 4, 4 and 12.
 func writeUUID(to []byte, raw [16]byte) {
 	var digits [32]byte
 	hex.Encode(digits[:], raw[:])

@@ -34,7 +34,6 @@ func tableWithFairWait(v variant, wait time.Duration) *proto.Layout {
 	return &l
 }
 
-// newTable returns the layout in a variant.
 func newTable(v variant) *proto.Layout {
 	l := &proto.Layout{
 		Name:     "Redisson",

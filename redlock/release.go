@@ -47,7 +47,6 @@ func (h *quorumHold) countOut() {
 	h.lock.endAll(h.queue)
 }
 
-// releaseResult is the result of the release on one server.
 type releaseResult struct {
 	wasHeld bool // the server had the hold until now
 	err     error

@@ -102,7 +102,6 @@ func (s *Semaphore) Holders(ctx context.Context) iter.Seq2[Holder, error] {
 	}
 }
 
-// holderOf returns the holder with the hold of that name.
 func (s *Semaphore) holderOf(name string, until wire.Stamp) Holder {
 	var h Holder
 	h.Permits, h.Label, h.Session = s.table.ParseHold(s.single.Session.ID(), name)

@@ -30,7 +30,6 @@ it ends those that it finds.
 Exit codes: 0 if it broke something, 1 if no process holds NAME or the reply was no, 75 if another holder
 had NAME when the reply came, otherwise those of run.`
 
-// breakFlags are the flags of break.
 type breakFlags struct {
 	server *serverFlags
 
@@ -90,7 +89,6 @@ func (f *breakFlags) run(cmd *cobra.Command, session *signalbox.Session, args []
 	return err
 }
 
-// broken returns the error of a break.
 func (f *breakFlags) broken(name string, err error) error {
 	if errors.Is(err, signalbox.ErrNotHeld) {
 		return f.notHeld(name)

@@ -132,7 +132,6 @@ type finding struct {
 	Nodes  []string `json:"nodes,omitempty"` // the nodes of a cluster to which it applies
 }
 
-// exitCodeOf returns the exit code of the worst finding, as an error.
 func exitCodeOf(findings []finding) error {
 	worst := 0
 	for _, f := range findings {

@@ -114,7 +114,6 @@ func printTable(out io.Writer, entries []inspect.Entry) error {
 // layoutFlags are the flags that choose a layout of other clients.
 type layoutFlags struct{ redisson bool }
 
-// add adds the flags.
 func (f *layoutFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.redisson, "redisson", false, "locks are those of Redisson, the Java client")
 }
@@ -220,7 +219,6 @@ func headline(e inspect.Entry) string {
 	return text
 }
 
-// groupLine describes a group of shards.
 func groupLine(e inspect.Entry) string {
 	text := words.Counted(e.Shards, "shard") + ", " + words.Counted(e.HolderCount, "member")
 	if e.Unowned > 0 {

@@ -49,7 +49,6 @@ func (r *relay) start() {
 	}()
 }
 
-// close ends the relay.
 func (r *relay) close() {
 	signal.Stop(r.received)
 	close(r.closed)

@@ -57,7 +57,6 @@ const (
 	largestHeader   = 16 << 10
 )
 
-// serveFlags are the flags of serve.
 type serveFlags struct {
 	server *serverFlags
 

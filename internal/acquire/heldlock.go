@@ -50,7 +50,6 @@ func (h *heldLock) OnRelease(now timers.Instant) error {
 	}
 }
 
-// release releases the hold.
 func (h *heldLock) release(now timers.Instant) error {
 	patience := h.patience(now)
 	defer patience.End()
@@ -62,7 +61,6 @@ func (h *heldLock) serverLife() time.Duration {
 	return max(h.Term.Config().Life, h.serverHold.Grant().Life)
 }
 
-// lastUsed returns the stamp of the last token that was used.
 func (h *heldLock) lastUsed() wire.Stamp { return wire.StampOf(h.Token()) }
 
 // releaseWithin releases the hold, and waits for the reply as long as patience lasts. It returns gone if the

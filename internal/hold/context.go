@@ -105,7 +105,6 @@ func (c withoutLeasesContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// closedChannel returns a channel that is closed.
 func closedChannel() <-chan struct{} {
 	closed := make(chan struct{})
 	close(closed)

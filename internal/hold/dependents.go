@@ -48,7 +48,6 @@ func newBond(parent context.Context) *bond { //nolint:contextcheck // a context 
 	return b
 }
 
-// ended ends b with cause.
 func (b *bond) ended(cause error) *bond {
 	b.cancel(cause)
 	return b

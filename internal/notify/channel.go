@@ -120,7 +120,6 @@ func (c *channel) subscribedLocked() <-chan struct{} {
 	return c.confirmed
 }
 
-// removeListenerLocked removes a listener.
 func (c *channel) removeListenerLocked(l *Listener) {
 	c.listeners = slices.DeleteFunc(slices.Clone(c.listeners), func(other *Listener) bool { return other == l })
 	c.lingerIfUnusedLocked()

@@ -47,7 +47,6 @@ func (d *Dispatcher) pollAll(waits []*Wait) {
 	}
 }
 
-// onPollReply handles the reply to a poll.
 func (w *Wait) onPollReply(result wire.KeyedReply) {
 	switch {
 	case result.Err != nil && wire.Judge(result.Err) == wire.Final:

@@ -64,7 +64,6 @@ func (d *Dispatcher) checkServerLocked() {
 	d.running.Go(func() { d.checkServer(conn, names, departed) })
 }
 
-// subscribedLocked returns names of channels that are subscribed to.
 func (nc *nodeConn) subscribedLocked() (names []string) {
 	for c := range nc.channels {
 		if c.state == subscribed && len(names) < maxCheckedNames {

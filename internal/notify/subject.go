@@ -83,7 +83,6 @@ func (s *Subject) NextPollLocked() uint64 { return s.polls + 1 }
 // IsUnsubscribedLocked reports whether messages do not arrive.
 func (s *Subject) IsUnsubscribedLocked() bool { return s.subscription.IsUnsubscribed() }
 
-// scheduleLocked schedules the next poll.
 func (s *Subject) scheduleLocked() {
 	r := s.registry
 	r.timers.Schedule(&s.next, JitteredInterval(s.subscription.PollInterval(), len(r.mu.subjects)))
@@ -95,7 +94,6 @@ type due Subject
 // Fire implements timers.Firer: the next poll is due.
 func (d *due) Fire() { d.registry.polls.Put((*Subject)(d)) }
 
-// listener is a Subject that receives messages.
 type listener Subject
 
 // OnSubscribed implements notify.Handler: messages before now may be lost.

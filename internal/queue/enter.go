@@ -208,7 +208,6 @@ func (a enterExchange) prepareEnterLocked(sent timers.Instant) wire.Stamp {
 	return notAfter
 }
 
-// handleEnterError handles the error of an enter.
 func (a enterExchange) handleEnterError(err error) {
 	a.q.registry.mu.Lock()
 	defer a.q.registry.mu.Unlock()
@@ -224,7 +223,6 @@ func (a enterExchange) handleEnterError(err error) {
 	}
 }
 
-// handleEnterReply handles the reply to an enter.
 func (a enterExchange) handleEnterReply(e proto.Entered, sent timers.Instant, hasHeartbeat bool) error { //nolint:revive // a fact about the enter, not a switch
 	registry, q, now := a.q.registry, a.q, timers.Now()
 	switch {
@@ -327,7 +325,6 @@ type text[V comparable] struct {
 	kept  string
 }
 
-// of returns the text of a value, which write makes.
 func (t *text[V]) of(value V, write func(V) string) string {
 	if t.kept == "" || t.value != value {
 		t.value, t.kept = value, write(value)

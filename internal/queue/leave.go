@@ -207,7 +207,6 @@ func (a leaveExchange) handleRepetitionEnd(err error) {
 	}
 }
 
-// applyGranted handles the grants in the reply to a leave.
 func (a leaveExchange) applyGranted(g proto.Granted) { a.q.registry.ApplyGranted(a.q.keys.Holder, g) }
 
 // ApplyGranted handles what a script replied that granted the lock to attempts of this session.

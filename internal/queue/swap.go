@@ -73,7 +73,6 @@ func (a swapExchange) swapCall(script *scripts.Script, old *Attempt, sent timers
 	return wire.Call{Script: script, Keys: q.keys.AppendKeys(nil), Args: split.AppendTo(nil)}
 }
 
-// handleSwapReply handles the reply by which a has the lock.
 func (a swapExchange) handleSwapReply(split *proto.SplitDone, sent timers.Instant) {
 	registry, now := a.q.registry, timers.Now()
 	registry.mu.Lock()

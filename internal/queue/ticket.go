@@ -33,7 +33,6 @@ type ticketWait struct {
 	since     timers.Instant // when the first Join returned without a grant
 }
 
-// attempt returns the present attempt.
 func (t *QueuedTicket) attempt() *Attempt {
 	if t.first.wait != nil && t.first.wait.next != nil {
 		return t.first.wait.next

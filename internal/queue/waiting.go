@@ -14,7 +14,6 @@ type waitingList struct {
 	first  []*Attempt // the attempts that the next polls list first, in order; some have left, or were listed meanwhile
 }
 
-// len returns the number of attempts.
 func (l *waitingList) len() int { return len(l.slots) - l.empty }
 
 // all yields the attempts in order of arrival.

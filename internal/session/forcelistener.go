@@ -56,7 +56,6 @@ type forceChannel struct {
 	unconfirmed atomic.Bool
 }
 
-// listenState is the state of the session's forceListener.
 type listenState struct {
 	never     bool // the session polls, and does not listen
 	listening bool

@@ -11,7 +11,6 @@ import (
 // of goroutines may ask for different numbers of permits, or for different leases.
 const fewLists = 8
 
-// listsLocked yields the waitlists.
 func (q *Room) listsLocked() iter.Seq[*waitlist] {
 	return func(yield func(*waitlist) bool) {
 		for list := &q.mu.first; list != nil; list = list.next {

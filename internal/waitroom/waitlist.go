@@ -80,7 +80,6 @@ func (wl *waitlist) mustWait() bool {
 	return wl.isFull() || wl.scarce && (requesting || wl.holds > 0)
 }
 
-// countWaiter counts a waiter of the list.
 func (wl *waitlist) countWaiter(n int32) {
 	wl.state.queue.mu.waiters += n
 	if wl.key.Policy != Shared {

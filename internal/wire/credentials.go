@@ -56,7 +56,6 @@ func (c *credentials) fetch(ctx context.Context, at net.Addr) (rueidis.AuthCrede
 	return found, nil
 }
 
-// credentialsError is the error of a function for credentials.
 type credentialsError struct{ error }
 
 func (e *credentialsError) Unwrap() error { return e.error }
@@ -123,7 +122,6 @@ func (c *Connector) credentialsFor(of rueidis.AuthCredentialsContext) (rueidis.A
 	return at.conn.credentialsForClient()
 }
 
-// credentials returns those for the connection's server.
 func (c *conn) credentials() *credentials { return c.endpoint.connector.credentials(c.sentinel) }
 
 // credentialsForClient returns the credentials with which the client opens the connection, and those that it sends later, when a time
@@ -170,7 +168,6 @@ func (c *conn) credentialsForClient() (rueidis.AuthCredentials, error) {
 // shortSecret is the length below which a secret may be a part of ordinary words. It is recognised between quotes only.
 const shortSecret = 6
 
-// passwords returns the passwords in a greeting.
 func passwords(requests []greetingRequest) (found []string) {
 	for _, r := range requests {
 		at := slices.IndexFunc(r.words, func(word string) bool { return strings.EqualFold(word, "AUTH") })

@@ -36,7 +36,6 @@ var closedConns atomic.Uint64
 // has failed since.
 type connEpoch = atomic.Uint64
 
-// connEpochOf returns the epoch for the connection of a command.
 func (r *Runner) connEpochOf(command rueidis.Completed) *connEpoch {
 	return &r.connEpochs[int(command.Slot()%slots)%len(r.connEpochs)]
 }

@@ -32,7 +32,6 @@ const (
 //nolint:gochecknoglobals // a client that is tuned by hand does not say by which Connector it connects
 var eventCounts [connEvents]atomic.Uint64
 
-// happened records an event.
 func (c *Connector) happened(what ConnEvent) { c.lastEvents[what].Store(eventCounts[what].Add(1)) }
 
 // EventCount returns how often something has happened in the whole process. It costs less than LastEvent.

@@ -54,7 +54,6 @@ func (g *greeting) noteRefusal(n uint64) {
 	}
 }
 
-// greetingRequest is a request of a greeting.
 type greetingRequest struct {
 	words   []string
 	refused bool // the server of the first connection refused it

@@ -44,7 +44,6 @@ type translatedConn struct {
 	unreturned []byte // the bytes that were read and not returned yet
 }
 
-// helloSent is a HELLO that was sent.
 type helloSent struct {
 	number   uint64 // its number among the requests of the connection
 	withAuth bool   // reports whether it has credentials

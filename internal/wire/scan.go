@@ -329,7 +329,6 @@ func (p *Pace) countPage(now, begun, busy time.Duration) {
 	p.countLocked(now, busy)
 }
 
-// countCalls counts a pipeline of calls.
 func (p *Pace) countCalls(now, begun time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
