@@ -5,6 +5,7 @@ package redlock
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -111,10 +112,7 @@ func (g *sessionGroup) close() {
 // each calls visit for every group, under no lock.
 func (r *groupRegistry) each(do func(*sessionGroup)) {
 	r.mu.Lock()
-	groups := make([]*sessionGroup, 0, len(r.mu.groups))
-	for _, g := range r.mu.groups {
-		groups = append(groups, g)
-	}
+	groups := slices.Collect(maps.Values(r.mu.groups))
 	r.mu.Unlock()
 	for _, g := range groups {
 		do(g)

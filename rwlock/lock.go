@@ -93,7 +93,7 @@ func (l *Lock) Lock(ctx context.Context) (signalbox.Lease, error) {
 // If the server is silent, the call returns when ctx ends, or with ErrNoReply when the client gives
 // the connection up; see signalbox.Tune.
 func (l *Lock) TryLock(ctx context.Context) (signalbox.Lease, error) {
-	lease, err := l.tryLock(ctx)
+	lease, err := l.write(ctx, (*acquire.Acquirer).TryAcquire)
 	return signalbox.Lease(lease), l.root().Explain("try lock", err)
 }
 
@@ -118,7 +118,7 @@ func (l *Lock) RLock(ctx context.Context) (signalbox.Lease, error) {
 // make it fail. It takes one round trip, or none beside a reader of this session; one more if it asks
 // whether a writer waits.
 func (l *Lock) TryRLock(ctx context.Context) (signalbox.Lease, error) {
-	lease, err := l.tryRLock(ctx)
+	lease, err := l.read(ctx, (*acquire.Acquirer).TryAcquire)
 	return signalbox.Lease(lease), l.root().Explain("try read lock", err)
 }
 
@@ -205,16 +205,8 @@ func (l *Lock) lock(ctx context.Context) (hold.Lease, error) {
 	return l.write(ctx, (*acquire.Acquirer).Acquire)
 }
 
-func (l *Lock) tryLock(ctx context.Context) (hold.Lease, error) {
-	return l.write(ctx, (*acquire.Acquirer).TryAcquire)
-}
-
 func (l *Lock) rLock(ctx context.Context) (hold.Lease, error) {
 	return l.read(ctx, (*acquire.Acquirer).Acquire)
-}
-
-func (l *Lock) tryRLock(ctx context.Context) (hold.Lease, error) {
-	return l.read(ctx, (*acquire.Acquirer).TryAcquire)
 }
 
 func (l *Lock) write(ctx context.Context, take acquirerCall) (hold.Lease, error) {

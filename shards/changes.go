@@ -179,9 +179,9 @@ func (ms *membership) checkReader(count int) {
 	}
 	switch {
 	case is && !was:
-		base.LogUnread(len(unread))
+		base.Session.Logs.Unread(base.Labels(), len(unread))
 	case was && !is:
-		base.LogReadAgain()
+		base.Session.Logs.ReadAgain(base.Labels())
 	}
 }
 

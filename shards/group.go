@@ -147,7 +147,7 @@ func Exact(s Set) Set {
 // warnOfCount logs once that a member joined a group of another count than that of its set.
 func (g *Group) warnOfCount(count int) {
 	if g.set.count > 0 && count > 0 && count != g.set.count && !g.warned.Swap(true) {
-		g.base.LogOtherCount(count, g.set.count)
+		g.base.Session.Logs.OtherCount(g.base.Labels(), count, g.set.count)
 	}
 }
 

@@ -99,7 +99,7 @@ func (h *heldLock) patience(now timers.Instant) *session.Patience {
 func (h *heldLock) OnLost(end hold.End) {
 	h.acquirer.Base.LogLost(end)
 	if h.acquirer.Request.KeepFor > 0 && h.localQueue.Forget(h) && end.Gone && !end.Leased {
-		h.acquirer.Base.Session.Logs.LostIdle(h.acquirer.Base.labels())
+		h.acquirer.Base.Session.Logs.LostIdle(h.acquirer.Base.Labels())
 	}
 	h.serverHold.Abandon()
 	h.finish()
