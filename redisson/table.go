@@ -3,11 +3,18 @@
 package redisson
 
 import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/hex"
 	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/proto"
+	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -177,3 +184,163 @@ var (
 	latchReadScript  = scripts.Load("redisson/latch-read", 1)
 	latchResetScript = scripts.Load("redisson/latch-reset", 1)
 )
+
+// latch returns RCountDownLatch, whose rounds cannot be distinguished at the server.
+func latch(registry string) *proto.LatchTable {
+	return &proto.LatchTable{
+		RegistryName: registry,
+		Key:          func(n proto.Set) string { return n.Holder },
+		EndedChannel: func(n proto.Set) string { return latchChannel(n.Holder) },
+		Start:        latchStartScript,
+		Count:        latchCountScript,
+		Poll:         latchReadScript,
+		Reset:        latchResetScript,
+		StartArgs:    proto.CountdownStart.AppendPublishing,
+		PollArgs:     proto.CountdownPoll.AppendTo,
+		SoleRound:    1,
+		StepsOnce:    true,
+		NewEvidence:  func(wire.Stamp) proto.Evidence { return new(fencedEvidence) },
+	}
+}
+
+// maxFences is how many fences may be on their way to a waiter. The others will not come any more.
+const maxFences = 16
+
+// The messages of a latch: a round has opened; a round was started, or deleted.
+const messageOpened, messageChanged = "0", "1"
+
+// fencedEvidence is what messages and polls have said to a waiter for a round. It implements proto.Evidence.
+//
+// A message may be the late end of the round before, or of the latch of that name in another database, which has the same
+// channel. So a poll has to confirm it. A poll that finds the latch running publishes its fence, and messages of a channel
+// keep their order. So a fence behind the end of a round says that a new round has begun, if a start was reported between, and
+// else that the end was another's.
+type fencedEvidence struct {
+	fences   []string // what the last polls publish if they find the round running
+	fenced   bool     // a fence was received: an end that is reported from here on may be the end of this round
+	reported bool     // a message reported an end, which a poll is to confirm
+	changed  bool     // a start was reported since the message that set reported
+	polled   bool     // a poll found the round running
+}
+
+// Fence implements proto.Evidence: a waiter that has received no fence publishes a unique number, which Redisson ignores.
+func (e *fencedEvidence) Fence(fence string) string {
+	if e.fenced {
+		return fence
+	}
+	if fence == "" {
+		fence = strconv.FormatInt(2+rand.Int64N(math.MaxInt64-2), 10)
+	}
+	e.fences = append(e.fences[max(0, len(e.fences)-maxFences+1):], fence)
+	return fence
+}
+
+// OnRunning implements proto.Evidence.
+func (e *fencedEvidence) OnRunning(string) (again bool) {
+	again, e.polled = e.reported && !e.polled, true
+	return again
+}
+
+// OnMessage implements proto.Evidence. Fences of others are worth no poll: they would cause each other.
+func (e *fencedEvidence) OnMessage(message string, end func(err error)) (poll bool) {
+	switch {
+	case message == messageOpened:
+		if e.fenced { // only a fence of a poll from here on counts
+			e.reported, e.changed, e.fenced, e.fences = true, false, false, nil
+		}
+		return true
+	case message == messageChanged:
+		e.changed = true
+		return true
+	case !slices.Contains(e.fences, message):
+	case e.reported && e.changed:
+		end(nil)
+	default:
+		e.fenced, e.reported = true, false
+	}
+	return false
+}
+
+const (
+	// maxPermits bounds the permits of one hold, each of which is stored in a set: a thousand keep
+	// the server busy for about a millisecond. Redisson removes all expired permits in one command, and
+	// cannot if there are more than some 7,000.
+	maxPermits = 1000
+	// permitSize is the length of the id of a permit.
+	permitSize = 16
+	// permitsSuffix makes the key of the permits that are held, and plainSuffix that of a semaphore without owners.
+	permitsSuffix, plainSuffix = "timeout", "signalbox"
+)
+
+// semaphore returns RPermitExpirableSemaphore, whose held permits are in a key with that suffix.
+func semaphore(registry, timeouts string) *proto.SemaphoreTable {
+	return &proto.SemaphoreTable{
+		Table: proto.Table{
+			RegistryName: registry,
+			NamesOf: func(n proto.Set) proto.Set {
+				return proto.Set{Holder: suffixed(n.Holder, timeouts), More: n.Holder, Slot: n.Slot}
+			},
+			Keys: func(n proto.Set) proto.Keys {
+				return proto.Keys{All: []string{n.More, n.Holder}, Channel: prefixed("redisson_sc", n.More)}
+			},
+			Renew: permitRenewScript,
+			Retry: &proto.Retry{Acquire: permitAcquireScript, Release: permitReleaseScript, NewHold: newPermits},
+		},
+		Split:         permitSplitScript,
+		Resize:        permitResizeScript,
+		Available:     permitAvailableScript,
+		List:          permitListScript,
+		Force:         permitForceScript,
+		HoldSize:      permitSize,
+		AvailableKeys: 2,
+		MaxPermits:    maxPermits,
+		Args:          []string{"1"},
+		TotalKnown:    true,
+		ParseHold:     parsePermit,
+		SessionAlias:  func(session string) string { return hex.EncodeToString([]byte(permitsOf(session))) },
+		AliasInHold:   aliasOf,
+	}
+}
+
+// plainSemaphore returns RSemaphore, which is only a number. The permits of this library are also in a key
+// that Redisson does not know: so they can expire, and each step can be sent twice. Those of others are
+// recorded nowhere, so their number is unknown.
+func plainSemaphore(registry string) *proto.SemaphoreTable {
+	s := semaphore(registry, plainSuffix)
+	s.TotalKnown, s.Args = false, []string{"0"}
+	s.Force, s.SessionAlias, s.AliasInHold = nil, nil, nil // no process ends these by force
+	return s
+}
+
+// newPermits returns what the ids of a hold's permits begin with: 4 bytes of its session, by which that knows them, and 64
+// bits drawn for this attempt. The scripts put a number of 4 bytes behind it for each permit.
+func newPermits(session string) string {
+	var id [12]byte
+	copy(id[:], permitsOf(session))
+	_, _ = rand.Read(id[4:]) // crypto/rand.Read never fails: it ends the process instead
+	return string(id[:])
+}
+
+func permitsOf(session string) string {
+	var raw [16]byte
+	_, _ = base64.RawURLEncoding.Decode(raw[:], []byte(session)) // made by encoding 16 bytes
+	return string(raw[:4])
+}
+
+// aliasOf returns the alias of the session that made the id of a permit. A permit of Java has an id that is
+// random throughout.
+func aliasOf(id string) string {
+	if len(id) != permitSize || id[12:14] != "\x00\x00" {
+		return ""
+	}
+	return hex.EncodeToString([]byte(id[:4]))
+}
+
+// parsePermit reads the id of one permit, as Redisson writes it; a session that it names is its own.
+func parsePermit(session, id string) (permits int, label, owner string) {
+	label = hex.EncodeToString([]byte(id))
+	if len(id) == permitSize && id[:4] == permitsOf(session) {
+		owner = session
+	}
+	return 1, label, owner
+}
