@@ -226,9 +226,6 @@ func JitteredInterval(base time.Duration, names int) time.Duration {
 	return every*4/5 + rand.N(every/5)
 }
 
-// unlimited is the time left of a hold whose end is not known.
-const unlimited = -time.Millisecond
-
 // nextPoll returns the time to the next poll of a lock that is held for left at the longest. Polls at the end
 // of a holder's key are spread too: a process that dies may have held all of the locks.
 func nextPoll(left, base time.Duration, names int) time.Duration {
