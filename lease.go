@@ -79,3 +79,8 @@ func (l Lease) Unlock() error { return hold.Lease(l).Unlock() }
 
 // Release is Unlock, for permits: defer lease.Release() reads right behind an Acquire.
 func (l Lease) Release() error { return l.Unlock() }
+
+// Place says where a lock is in the order in which package multilock acquires its members: by the slot
+// that its key has in a cluster, or would have in one, and then by the key. The locks' method Place
+// returns it. The zero Place belongs to no lock.
+type Place opaquePlace

@@ -218,7 +218,8 @@ func WithMaxWaiters(n int) LockOption {
 // countdown.Keep. In layouts of others, whose keys cannot store it, the option is
 // ErrBadOption.
 func WithTokenFloor(d time.Duration) LockOption {
-	return session.Option(proto.OptionTokenFloor, session.CheckFloor(d), func(l *session.LockSettings) { l.Floor = d })
+	err := session.CheckRange("a token floor kept for %v", d, session.MinFloor, session.MaxFloor)
+	return session.Option(proto.OptionTokenFloor, err, func(l *session.LockSettings) { l.Floor = d })
 }
 
 // WithMaxHold ends a renewed lease with ErrMaxHold just before d is over. It is for holders that may
@@ -261,7 +262,8 @@ func WithMaxHold(d time.Duration) LockOption {
 // Locks of a session that have the same lease, first lease and replicas use the idle lock, whether they have this option
 // or not. Every other request of the session for the name, such as fair or another lease, first releases it.
 func WithKeepWarm(d time.Duration) LockOption {
-	return session.Option(proto.OptionKeepWarm, session.CheckKeepWarm(d), func(l *session.LockSettings) { l.KeepWarm = d })
+	err := session.CheckRange("an idle hold kept for %v", d, 0, session.MaxKeepWarm)
+	return session.Option(proto.OptionKeepWarm, err, func(l *session.LockSettings) { l.KeepWarm = d })
 }
 
 // WithWanted lets the holder of a lock learn that another session waits for it: the channel of Lease.Wanted is closed. Nothing is

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/session"
 )
 
@@ -81,3 +82,16 @@ func (s *Session) Ping(ctx context.Context) error {
 // blocks until that one is done, and returns an error if ctx or the grace ends first. Once the
 // session is closed, Close returns nil.
 func (s *Session) Close(ctx context.Context) error { return (*session.Handle)(s).Session().Close(ctx) }
+
+// What the types of this package are made of. Their documentation shows these names, which say that there is nothing to see; the
+// packages of the module convert to the types behind them.
+type (
+	opaqueSession = session.Handle
+	opaqueLease   = hold.Lease
+	opaqueLocker  = hold.SyncLocker
+	opaqueLayout  = session.LayoutHandle
+	opaquePlace   = session.PlaceHandle
+
+	sessionSettings = session.Settings
+	lockSettings    = session.LockSettings
+)

@@ -28,7 +28,6 @@ func newNonce() string {
 	return base64.RawURLEncoding.EncodeToString(random[:])
 }
 
-// start begins a round.
 func (l *Latch) start(ctx context.Context, n int) (r Round, err error) {
 	if err := l.root().Ready(ctx); err != nil {
 		return Round{}, err
@@ -120,7 +119,6 @@ func (r *startRequest) undo() {
 	r.latch.base.Session.Undoer.Start(u)
 }
 
-// countDown counts an id for a round.
 func (l *Latch) countDown(ctx context.Context, round wire.Stamp, id string) (left int, err error) {
 	if err := l.base.Await(ctx); err != nil {
 		return 0, err

@@ -141,7 +141,6 @@ func (r *electionRegistry) addTerm(t *term) {
 	r.terms.byKey[key][t] = struct{}{}
 }
 
-// removeTerm forgets a term.
 func (r *electionRegistry) removeTerm(t *term) {
 	key := t.election.keys.holder
 	r.terms.Lock()

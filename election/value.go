@@ -39,7 +39,6 @@ const writePause = time.Second
 // writePatience is how long a batch of writes waits for its replies.
 const writePatience = time.Second
 
-// putCall returns the call that writes a value.
 func (t *term) putCall(value string, number uint64) wire.Call {
 	e := t.election
 	return wire.Call{
@@ -65,7 +64,6 @@ func (t *term) written(reply wire.Reply) error {
 	}
 }
 
-// foreign is the error of a key that is not an election's.
 func foreign() error { return fmt.Errorf("%w: the key is not an election's", errs.ErrWrongKind) }
 
 // setValue writes a value until that is confirmed, or the term or ctx ends.

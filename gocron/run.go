@@ -20,7 +20,6 @@ const firstPoll = 10 * time.Millisecond
 // errNotRun ends the claim of a tick that does not run here: it is not stored.
 var errNotRun = errors.New("signalbox: the job ended before this tick was run")
 
-// runState is the state of a tickRun.
 type runState int
 
 const (

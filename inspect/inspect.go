@@ -128,7 +128,6 @@ func checkList(s *session.Session, prefix string) error {
 
 var errNilContext = fmt.Errorf("%w: the context is nil", errs.ErrBadOption)
 
-// namesLoop is one loop of Names.
 type namesLoop struct {
 	settings namesSettings
 

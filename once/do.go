@@ -89,7 +89,6 @@ func (o *Once) tryDo(ctx context.Context, fn Func) (callResult, error) {
 	return r, err
 }
 
-// tryRead asks for the outcome once.
 func (o *Once) tryRead(ctx context.Context) (r callResult, isStored bool, err error) {
 	found, err := o.readOutcome(ctx)
 	switch {
@@ -179,7 +178,6 @@ func (o *Once) acquireClaim(ctx context.Context, f *flight) (signalbox.Lease, ca
 	}
 }
 
-// fetchFor is fetchOutcome for the calls of f.
 func (o *Once) fetchFor(ctx context.Context, f *flight) (storedOutcome, error) {
 	request := o.registry.nextRequest(f)
 	found, err := o.fetchOutcome(ctx)
@@ -295,7 +293,6 @@ type activeRun struct {
 
 type activeRunKey struct{}
 
-// running returns ctx for a function that runs for the key of o.
 func (o *Once) running(ctx context.Context) context.Context {
 	outer, _ := ctx.Value(activeRunKey{}).(*activeRun)
 	return context.WithValue(ctx, activeRunKey{}, &activeRun{o, outer})

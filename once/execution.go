@@ -116,7 +116,7 @@ func (e *execution) recordEnd(ctx context.Context) {
 	e.mu.Unlock()
 	switch base := &e.once.base; {
 	case cause != nil: // the stack of the call that gets the panic is another
-		base.LogPanic(cause, stack)
+		base.Session.Logs.Panicked(base.Labels(), cause, stack)
 	case !left || err == nil || errors.Is(context.Cause(ctx), errs.ErrClosed):
 	case base.Linger == 0 && errors.Is(context.Cause(ctx), errNoCaller):
 	default:

@@ -37,7 +37,6 @@ func (o *Once) fetchOutcome(ctx context.Context) (found storedOutcome, err error
 	return found, err
 }
 
-// readOutcome asks for the outcome once.
 func (o *Once) readOutcome(ctx context.Context) (storedOutcome, error) {
 	reply, err := o.base.Session.Runner.Run(ctx, wire.Call{Script: scripts.OnceRead, Keys: []string{o.outcomeKey}})
 	outcome := proto.ReadOnceOutcome(&reply)

@@ -153,7 +153,6 @@ func (r *runRegistry) wait(ctx context.Context, f *flight) (leads bool, err erro
 	}
 }
 
-// endTurn ends the turn of the leader.
 func (f *flight) endTurn() { <-f.turn }
 
 // Refuse implements session.KindRegistry.

@@ -110,7 +110,6 @@ func (m *metrics) addShardHooks(o *signalbox.Observer) {
 	}
 }
 
-// observer returns the hooks.
 func (m *metrics) observer() signalbox.Observer {
 	o := signalbox.Observer{
 		Waiting: func(ctx context.Context, e signalbox.Event) context.Context {

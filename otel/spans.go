@@ -16,7 +16,6 @@ import (
 // maxHolders bounds the number of locks whose last hold is remembered.
 const maxHolders = 1024
 
-// spans makes spans.
 type spans struct {
 	tracer trace.Tracer
 	names  bool // reports whether spans have the names of locks

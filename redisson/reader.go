@@ -138,7 +138,6 @@ func readNumber(i *proto.Inspection) {
 	})
 }
 
-// permitHolders returns the holders of permits that a list has.
 func permitHolders(reply *wire.Reply) (holders []proto.Holder) {
 	list, _ := proto.ReadHoldsListed(reply) // a key of another kind has no holds
 	for _, hold := range list.Holds {

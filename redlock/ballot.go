@@ -154,7 +154,6 @@ func (b *ballot) try(ctx context.Context, i int, m *session.Session) vote {
 	return v
 }
 
-// hold returns the hold on one server.
 func (b *ballot) hold(i int) string { return b.holderValues[i][:proto.HoldSize] }
 
 // vote returns what one server has replied until now.

@@ -5,6 +5,7 @@ package redlock
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -111,10 +112,7 @@ func (g *sessionGroup) close() {
 // each calls visit for every group, under no lock.
 func (r *groupRegistry) each(do func(*sessionGroup)) {
 	r.mu.Lock()
-	groups := make([]*sessionGroup, 0, len(r.mu.groups))
-	for _, g := range r.mu.groups {
-		groups = append(groups, g)
-	}
+	groups := slices.Collect(maps.Values(r.mu.groups))
 	r.mu.Unlock()
 	for _, g := range groups {
 		do(g)
@@ -214,4 +212,47 @@ func (h *holdTable) list(key string, recheck bool) (holds []session.LocalHold) {
 		}
 	}
 	return holds
+}
+
+// The arithmetic of votes. Any two quorums of the same servers share one, and a verdict never changes: what is still to
+// come cannot turn it.
+
+// majority is how many of n servers decide.
+func majority(n int) int { return n/2 + 1 }
+
+// verdict is the result of a count of replies.
+type verdict int
+
+const (
+	// open: missing replies decide.
+	open verdict = iota
+	// carried: a quorum said yes.
+	carried
+	// failed: no quorum can say yes any more.
+	failed
+)
+
+// tally counts the replies of n servers. Each replies once, or never.
+type tally struct{ n, yes, no int }
+
+// verdict returns what the count comes to, whatever is still to come.
+func (t *tally) verdict() verdict {
+	switch {
+	case t.yes >= majority(t.n):
+		return carried
+	case t.n-t.no < majority(t.n):
+		return failed
+	}
+	return open
+}
+
+// add counts one more reply, and reports whether it decided.
+func (t *tally) add(yes bool) (decided bool) { //nolint:revive // a reply, not a switch
+	before := t.verdict()
+	if yes {
+		t.yes++
+	} else {
+		t.no++
+	}
+	return before == open && t.verdict() != open
 }

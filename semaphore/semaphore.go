@@ -235,7 +235,6 @@ func (s *Semaphore) singleShared(hasOptions bool) *acquire.Shared { //nolint:rev
 	return last.shared
 }
 
-// newRequest makes the request for n permits.
 func (s *Semaphore) newRequest(n int) *queue.Request {
 	terms := proto.PermitTerms{Permits: strconv.Itoa(s.capacity), Exact: proto.Flag(s.single.Exact)}
 	return &queue.Request{

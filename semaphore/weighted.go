@@ -144,7 +144,6 @@ func report(onLost func(error), err error) {
 	}
 }
 
-// release releases p.
 func (p permitLease) release(s *Semaphore) error {
 	err := p.lost
 	if err == nil {

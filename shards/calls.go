@@ -51,7 +51,6 @@ var errLostWrites = fmt.Errorf("%w: the server lost the newest writes of the gro
 var errLostGroup = fmt.Errorf("%w: the server lost the data of the group. Its members set again what they know: the count, weights, values, and the names of "+
 	"shards that had an owner", errs.ErrLostGone)
 
-// call returns a call of a script of this group.
 func (g *Group) call(script *scripts.Script, args []string) wire.Call {
 	return wire.Call{Script: script, Keys: g.keys, Args: args}
 }

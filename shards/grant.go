@@ -5,10 +5,14 @@ package shards
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
+	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
@@ -130,4 +134,232 @@ func (m *Member) endLocked(g *grant, how release) {
 	g.membership.releaseLocked(g.name, g.stamp, how)
 	g.membership.wakePoller()
 	m.wakeLocked()
+}
+
+// Shard is the ownership of one shard by a member, from its grant to its release. It is a small value, free to
+// copy; all copies are the same ownership, and any goroutine may use it. The zero Shard owns nothing: its Err is
+// signalbox.ErrNotHeld.
+//
+// It ends when the shard is asked for, when the member's lease is about to end (a third of the lease before
+// that), and by Release. The server keeps the shard for the member until Release, as long as the lease lasts.
+type Shard struct{ grant *grant }
+
+// Index returns the index of a shard of Count, and -1 for one of Names.
+func (s Shard) Index() int {
+	if s.grant == nil {
+		return -1
+	}
+	return s.grant.index
+}
+
+// Name returns the name of the shard: of a shard of Count the index, in decimal.
+func (s Shard) Name() string {
+	if s.grant == nil {
+		return ""
+	}
+	return s.grant.name
+}
+
+// Count returns how many shards the set had when this one was granted: for Index. It is 0 for one of Names.
+func (s Shard) Count() int {
+	if s.grant == nil {
+		return 0
+	}
+	return s.grant.count
+}
+
+// Token returns the fencing token. It is greater than that of every earlier owner of any shard of the group. Hand
+// it to what the owner changes, and let that refuse smaller ones. The zero Shard returns 0.
+func (s Shard) Token() uint64 {
+	if s.grant == nil {
+		return 0
+	}
+	return s.grant.stamp.Token()
+}
+
+// Since returns when the shard was granted, by the server's clock.
+func (s Shard) Since() time.Time {
+	if s.grant == nil {
+		return time.Time{}
+	}
+	return s.grant.stamp.Time()
+}
+
+// Losses returns how many owners before this one, in a row, lost their lease while they owned the shard. A shard
+// whose work kills its process has a number that grows.
+func (s Shard) Losses() int {
+	if s.grant == nil {
+		return 0
+	}
+	return s.grant.losses
+}
+
+// Err returns nil while the work may continue, else why it must stop: ErrMoved, ErrRemoved, ErrResized, ErrLeft,
+// signalbox.ErrLost, or signalbox.ErrReleased. It compares the clock itself: if the lease ended while the process
+// was paused, the first call returns that. No round trip.
+func (s Shard) Err() error {
+	if s.grant == nil {
+		return errs.ErrNotHeld
+	}
+	return s.grant.err()
+}
+
+// Done returns a channel that is closed when Err returns an error. That of the zero Shard is closed.
+func (s Shard) Done() <-chan struct{} {
+	if s.grant == nil {
+		return signalbox.Lease{}.Done()
+	}
+	return s.grant.root.Done()
+}
+
+// Deadline returns until when the work may continue if no renewal succeeds any more, by this host's clock. All
+// shards of a member have the same one, and each renewal moves it. It returns the zero time if Err returns an
+// error.
+func (s Shard) Deadline() time.Time {
+	if s.grant == nil || s.grant.err() != nil {
+		return time.Time{}
+	}
+	at := time.Now() // read before the clock of left, so that a pause between the two makes it too early
+	return at.Add(s.grant.membership.left())
+}
+
+// Bind returns a child of ctx that also ends when Err returns an error, with that as its context.Cause. Its Err
+// compares the clock itself. If ctx is nil, the context has ended with ErrBadOption as its cause.
+//
+// It needs no cancel. Contexts that are bound to one ownership and have the same parent share their state, which goes when the ownership
+// or that parent ends. So bind as often as you like.
+func (s Shard) Bind(ctx context.Context) context.Context {
+	if s.grant == nil || ctx == nil {
+		return signalbox.Lease{}.Bind(ctx)
+	}
+	return s.grant.bonds.Bind(ctx, s.grant.root, s.grant.err)
+}
+
+// Release gives the shard to the next owner. Call it when the work has stopped, also if the lease was lost; Run
+// does it. A shard that was not asked for does not come back to this member for DefaultElsewhere.
+//
+// It sends nothing itself: the member releases all shards of some milliseconds in one request, and repeats that until the
+// server replies. Release returns nil if the shard was owned until now. Otherwise it returns signalbox.ErrLost if the lease
+// was lost before, and signalbox.ErrNotHeld if the shard was released before.
+func (s Shard) Release() error {
+	if s.grant == nil {
+		return errs.ErrNotHeld
+	}
+	return s.grant.release(release{elsewhere: DefaultElsewhere})
+}
+
+// sendReleases releases the shards that are due at the server, in calls of some shards each. Those of a call without a reply are
+// sent again. Those of a call that the server refused are sent one by one, so that none takes another with it, unless it refuses all.
+func (ms *membership) sendReleases() error {
+	g, m := ms.member.group, ms.member
+	m.mu.Lock()
+	parts := ms.dueLocked(timers.Now())
+	m.mu.Unlock()
+	calls := make([]wire.Call, 0, len(parts))
+	for _, part := range parts {
+		calls = append(calls, g.releaseCall(ms.number, part))
+	}
+	ctx, cancel := errs.WithTimeout(g.registry.Context(), patience)
+	defer cancel()
+	var failed error
+	over := make(map[*released]struct{})
+	for i, outcome := range g.base.Session.Runner.RunMany(ctx, calls) {
+		err := outcome.Err
+		if err == nil {
+			err = g.observe(proto.ReadShardsHead(&outcome.Reply))
+		}
+		switch {
+		case err != nil:
+			failed = err
+		case outcome.Reply.Code() == wire.NotDone:
+			ms.goneNow()
+		default:
+			ms.pollSoon(proto.ReadShardsChanged(&outcome.Reply))
+		}
+		for _, r := range parts[i] {
+			was := *r
+			if err == nil || len(parts[i]) == 1 && isWrong(err) && !ms.isLeft(r, err) {
+				over[r] = struct{}{}
+				continue
+			}
+			r.alone = isWrong(err) || wire.IsReplyError(err) && (wire.Judge(err) != wire.Temporary || wire.OutOfMemory(err))
+			isChanged := r.alone && !was.alone || r.release != was.release // it is sent in another way at once
+			if !isChanged {
+				r.failed()
+			}
+		}
+	}
+	if len(over) == 0 {
+		return failed
+	}
+	m.mu.Lock()
+	ms.releases = slices.DeleteFunc(ms.releases, func(r *released) bool {
+		_, is := over[r]
+		return is
+	})
+	m.wakeLocked()
+	m.mu.Unlock()
+	ms.poller.tries[leaveTask].due = timers.Now() // one of them may have been the last one
+	return nil
+}
+
+// isAlone reports whether a release is sent by itself: the server has refused it with others. While polls are refused, too, none is.
+func (ms *membership) isAlone(r *released) bool {
+	refusesAll := !ms.poller.gone && ms.poller.tries[pollTask].fails > 0
+	return r.alone && !refusesAll
+}
+
+// waitTogetherLocked lets the releases that go together wait as long as those of them that have failed. One for which the last calls had no
+// room, or that is new, would otherwise be sent at once, and the first ones with it, without any pause.
+func (ms *membership) waitTogetherLocked() {
+	var last *released
+	for _, r := range ms.releases {
+		if !ms.isAlone(r) && r.fails > 0 && (last == nil || r.due.Mono() > last.due.Mono()) {
+			last = r
+		}
+	}
+	for _, r := range ms.releases {
+		if last != nil && !ms.isAlone(r) && r.due.Mono() < last.due.Mono() {
+			r.tries = last.tries
+		}
+	}
+}
+
+// dueLocked returns the releases that are due, in parts: one for each call. The others than those that are alone go together when one of
+// them is due: a call each, and again while the server refuses all, would be many.
+func (ms *membership) dueLocked(now timers.Instant) (parts [][]*released) {
+	var part []*released
+	isDue := func(r *released) bool { return r.due.Mono() <= now.Mono() }
+	together := slices.ContainsFunc(ms.releases, func(r *released) bool { return !ms.isAlone(r) && isDue(r) })
+	for _, r := range ms.releases {
+		switch {
+		case len(parts) == maxPipeline:
+			return parts
+		case ms.isAlone(r) && !isDue(r), !ms.isAlone(r) && !together:
+			continue
+		case ms.isAlone(r):
+			parts = append(parts, []*released{r})
+			continue
+		}
+		if part = append(part, r); len(part) == maxReleases {
+			parts, part = append(parts, part), nil
+		}
+	}
+	if len(part) > 0 {
+		parts = append(parts, part)
+	}
+	return parts
+}
+
+// isLeft reports whether a release that the server calls wrong can be sent in another way: without what the work said of it. If that
+// is wrong as well the release is given up, and the lease ends, so that the shard is granted anew.
+func (ms *membership) isLeft(r *released, err error) bool {
+	ms.member.group.base.LogFailed(fmt.Errorf("shard %.80q: the server calls its release wrong: %w", r.name, err))
+	if r.release != (release{}) {
+		r.release = release{}
+		return true
+	}
+	ms.poller.gone = true // so that it does not poll for ever; the lease ends at the server when all work has stopped
+	ms.lose(fmt.Errorf("%w: a release is wrong: %w", errs.ErrLostGone, err))
+	return false
 }

@@ -5,6 +5,7 @@ package shards
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -242,13 +243,7 @@ func (m *Member) leave(cause error) {
 }
 
 // grantsLocked returns the grants that are not over.
-func (m *Member) grantsLocked() []*grant {
-	all := make([]*grant, 0, len(m.mu.grants))
-	for _, g := range m.mu.grants {
-		all = append(all, g)
-	}
-	return all
-}
+func (m *Member) grantsLocked() []*grant { return slices.Collect(maps.Values(m.mu.grants)) }
 
 // stopAll stops the work of these grants.
 func (m *Member) stopAll(all []*grant, cause error, kind ChangeKind) {

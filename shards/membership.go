@@ -379,7 +379,6 @@ func (ms *membership) compare(p proto.ShardsPolled, seen, set string) {
 // setIn returns when a caller gave the group the set that known describes, or less if it is not known.
 func setIn(known string) string { return known[:min(stampSize, len(known))] }
 
-// handle handles the news of a poll.
 func (ms *membership) handle(p proto.ShardsPolled, news []newsEntry) {
 	count := p.Count
 	if ms.member.group.set.count == 0 {

@@ -67,7 +67,6 @@ func (t *tries) failed() {
 	t.fails++
 }
 
-// run is the goroutine of a membership.
 func (ms *membership) run() {
 	defer ms.end()
 	if !ms.join() {

@@ -150,7 +150,6 @@ func (t *table) readMembers(all []string) error {
 	return nil
 }
 
-// view returns a copy.
 func (t *table) view() *View {
 	t.changed = false
 	v := &View{

@@ -137,7 +137,6 @@ func (k *Kit) open(options ...signalbox.SessionOption) *kitClient {
 	return k.add(u)
 }
 
-// dial opens a client.
 func (k *Kit) dial() *kitClient {
 	k.tb.Helper()
 	k.mustRun("Session")

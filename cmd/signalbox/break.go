@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -14,7 +15,9 @@ import (
 	"golang.org/x/term"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/election"
 	"github.com/signalbox-go/signalbox/inspect"
+	"github.com/signalbox-go/signalbox/internal/words"
 )
 
 const breakHelp = `End the holds of NAME, of whatever kind of lock, so that the next waiter gets it. A round of a latch
@@ -27,7 +30,6 @@ it ends those that it finds.
 Exit codes: 0 if it broke something, 1 if no process holds NAME or the reply was no, 75 if another holder
 had NAME when the reply came, otherwise those of run.`
 
-// breakFlags are the flags of break.
 type breakFlags struct {
 	server *serverFlags
 
@@ -87,7 +89,6 @@ func (f *breakFlags) run(cmd *cobra.Command, session *signalbox.Session, args []
 	return err
 }
 
-// broken returns the error of a break.
 func (f *breakFlags) broken(name string, err error) error {
 	if errors.Is(err, signalbox.ErrNotHeld) {
 		return f.notHeld(name)
@@ -115,4 +116,48 @@ func confirm(cmd *cobra.Command, question string) (bool, error) {
 		word := strings.ToLower(strings.TrimSpace(line))
 		return word == "y" || word == "yes", nil
 	}
+}
+
+const moveHelp = `Ask the leader of ELECTION to hand over, and wait until another candidate leads. Nothing is taken away: the leader stops its
+work, resigns, and campaigns again, if it uses Run. The request is repeated each second until the leader has changed.
+
+Without SESSION the first candidate in the queue is next. With it that is the candidate of SESSION, which moves to the head of the queue;
+"signalbox who ELECTION --json" has the sessions of the candidates.
+
+Exit codes: 0 if another candidate leads; 1 if no process leads, or if there is no such candidate; 75 if the leader has not
+changed when --wait is over, otherwise those of run.`
+
+func newMove(s *serverFlags) *cobra.Command {
+	var limit waitLimit
+	cmd := &cobra.Command{
+		Use:     "move [flags] ELECTION [SESSION]",
+		GroupID: groupLock,
+		Short:   "Ask a leader to hand over",
+		Long:    moveHelp,
+		Example: "  signalbox move -w 1m scheduler",
+		Args:    arguments(1, 2, "ELECTION and SESSION"),
+	}
+	cmd.Flags().VarP(&limit, "wait", "w", "how long to wait, such as 5s or 0.5 (default: for ever)")
+	cmd.RunE = s.with(func(cmd *cobra.Command, session *signalbox.Session, args []string) error {
+		ctx := cmd.Context()
+		if limit.set {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, limit.d)
+			defer cancel()
+		}
+		next := ""
+		if len(args) > 1 {
+			next = args[1]
+		}
+		leader, err := election.New(session, args[0]).Handover(ctx, next)
+		switch {
+		case err != nil && ctx.Err() != nil && cmd.Context().Err() == nil:
+			return fmt.Errorf("move %q: %w", args[0], signalbox.ErrHeld)
+		case err != nil:
+			return err
+		}
+		_, err = fmt.Fprintln(cmd.OutOrStdout(), leader.Session, words.Shown(leader.Label))
+		return err
+	})
+	return cmd
 }

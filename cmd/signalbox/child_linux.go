@@ -16,7 +16,6 @@ import (
 // it has started are not killed, and neither is a setuid program.
 func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
 
-// parentOf returns the parent of a process.
 func parentOf(pid int) (parent int, known bool) {
 	p, err := readProcess(pid)
 	return p.parent, err == nil

@@ -10,7 +10,6 @@ import "syscall"
 // process, without a lock when the lease has expired.
 func dieWithParent(*syscall.SysProcAttr) {}
 
-// parentOf returns the parent of a process.
 func parentOf(int) (parent int, known bool) { return 0, false }
 
 // process is a line of the list of processes, which is not read here.
@@ -20,7 +19,6 @@ type process struct {
 	state byte
 }
 
-// processTree is the group of a program.
 type processTree struct {
 	leader       int
 	outsideGroup map[int]string

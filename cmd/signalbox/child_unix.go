@@ -119,7 +119,6 @@ func (r *reaper) reapOne() bool {
 	return true
 }
 
-// close ends the reaper.
 func (r *reaper) close() {
 	signal.Stop(r.ended)
 	close(r.closed)
@@ -147,7 +146,6 @@ func (c *child) code() int {
 	return c.status.ExitStatus()
 }
 
-// forwarded returns the signals that are forwarded.
 func forwarded() []os.Signal {
 	return []os.Signal{
 		syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2,
@@ -163,7 +161,6 @@ func dropSignals() {
 	notify(make(chan os.Signal, 1), syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM)
 }
 
-// stopProcess stops this process, and the others of its group.
 func stopProcess() { _ = syscall.Kill(0, syscall.SIGSTOP) } // it cannot fail: the group has this process
 
 // ends reports whether the signal asks a program to end.

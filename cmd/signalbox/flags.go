@@ -28,10 +28,8 @@ func parseDuration(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// duration is the value of a flag.
 type duration time.Duration
 
-// durationVar adds a flag for a duration.
 func durationVar(flags *pflag.FlagSet, d *time.Duration, name string, usual time.Duration, usage string) {
 	*d = usual
 	flags.Var((*duration)(d), name, usage)

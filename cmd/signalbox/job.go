@@ -157,7 +157,6 @@ func (j *job) check() (next time.Duration, lost error) {
 	return min(left, tick), nil
 }
 
-// forward forwards a signal to the program.
 func (j *job) forward(c program, s os.Signal) {
 	j.endRequested = j.endRequested || ends(s)
 	if err := c.forward(s); err != nil {

@@ -69,7 +69,6 @@ const (
 	longestMin    = 30 * 24 * time.Hour
 )
 
-// runFlags are the flags of run.
 type runFlags struct {
 	server *serverFlags
 
@@ -236,7 +235,6 @@ func cannotStart(err error) error {
 	return &exitError{codeCannotRun, err}
 }
 
-// acquire waits for the lock as --wait says.
 func (f *runFlags) acquire(ctx context.Context, s *signalbox.Session, name string) (signalbox.Lease, error) {
 	lock, try := f.calls(s, name)
 	if !f.wait.set {
@@ -250,7 +248,6 @@ func (f *runFlags) acquire(ctx context.Context, s *signalbox.Session, name strin
 	return lock(ctx)
 }
 
-// acquireFunc acquires something.
 type acquireFunc func(context.Context) (signalbox.Lease, error)
 
 // reacquire is the call as a job needs it.

@@ -34,7 +34,6 @@ type secretFile struct {
 	}
 }
 
-// secretRead is one read of a file.
 type secretRead struct {
 	pipe, done chan struct{} // closed when the file is known to be a pipe, and at the end of the read
 	line       string

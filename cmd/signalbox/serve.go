@@ -4,6 +4,8 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"crypto/subtle"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,10 +14,14 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unicode/utf8"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/cobra"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/inspect"
 	"github.com/signalbox-go/signalbox/inspect/inspecthttp"
 )
 
@@ -51,7 +57,6 @@ const (
 	largestHeader   = 16 << 10
 )
 
-// serveFlags are the flags of serve.
 type serveFlags struct {
 	server *serverFlags
 
@@ -167,4 +172,178 @@ func isLoopback(address string) bool {
 	}
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// site is what serve serves: the pages of inspecthttp, and metrics.
+type site struct {
+	pages    http.Handler
+	snapshot func(ctx context.Context) inspect.Snapshot // returns the list that the pages and the metrics share
+	loopback bool
+}
+
+// newSite returns the site of a session. secret returns the token that breaking requires; it is nil if nothing can be broken.
+func newSite(session *signalbox.Session, options inspecthttp.Options, secret func() string, report func(error)) *site {
+	if secret != nil {
+		options.AskToken, options.AuthorizeBreak = true, allowWith(secret)
+	}
+	pages := inspecthttp.New(session, options)
+	return &site{pages: pages, snapshot: func(ctx context.Context) inspect.Snapshot {
+		now := pages.Snapshot(ctx)
+		report(now.Err)
+		return now
+	}}
+}
+
+var errWrongToken = errors.New("the token is wrong: nothing was broken")
+
+// allowWith lets a client break names that sends the token. It is in the form and in no cookie, so a page of another site cannot
+// send it.
+func allowWith(secret func() string) func(*http.Request, inspect.Entry) error {
+	return func(r *http.Request, _ inspect.Entry) error {
+		sent, want := sha256.Sum256([]byte(r.PostFormValue("token"))), sha256.Sum256([]byte(secret()))
+		if subtle.ConstantTimeCompare(sent[:], want[:]) != 1 {
+			return errWrongToken
+		}
+		return nil
+	}
+}
+
+// handler returns all that is served. On loopback it refuses other hosts: a name of another site may resolve to this address, and
+// its pages would read this one.
+func (s *site) handler() http.Handler {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(&metrics{s.snapshot})
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 10}))
+	mux.Handle("GET /{$}", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.snapshot(r.Context()) // says on stderr why it fails; the page shows the same list
+		s.pages.ServeHTTP(w, r)
+	}))
+	mux.Handle("/", s.pages)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.loopback && !isLoopback(r.Host) {
+			http.Error(w, "this server listens on loopback and serves no other host", http.StatusForbidden)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// metrics collects what a list says, by kind: names would be labels without a bound. Groups of shards have metrics of their own,
+// since they are few, and each shard without an owner matters.
+type metrics struct {
+	snapshot func(ctx context.Context) inspect.Snapshot
+}
+
+func describeMetric(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("signalbox_"+name, help, labels, nil)
+}
+
+//nolint:gochecknoglobals // a constant table
+var (
+	metricUp       = describeMetric("up", "1 if the server replies and denies nothing, else 0. See list_age_seconds for names that are new.")
+	metricAge      = describeMetric("list_age_seconds", "Every name that has been in use for longer is in the list.")
+	metricDuration = describeMetric("list_duration_seconds", "How long the last round through all keys of the server lasted; 0 before the first has ended.")
+	metricExamined = describeMetric("list_examined_keys", "How many keys of the server the round under way has examined, about.")
+	metricKeys     = describeMetric("list_keys", "How many keys a round examines, about; 0 if it is not known.")
+	metricMore     = describeMetric("list_more_names", "How many names in use are not in the list, since there are too many.")
+	metricNames    = describeMetric("names", "How many names are in use.", "kind")
+	metricHolders  = describeMetric("holders", "How many holds there are. A name with more than 1000 counts as 1000.", "kind")
+	metricWaiters  = describeMetric("waiters", "How many tickets wait.", "kind")
+	metricGroup    = describeMetric("shards", "How many shards a group has.", "group")
+	metricMembers  = describeMetric("shards_members", "How many members a group of shards has.", "group")
+	metricUnowned  = describeMetric("shards_unowned", "How many shards of a group have no owner.", "group")
+	metricDraining = describeMetric("shards_draining", "How many shards of a group their owner was asked for, and has still.", "group")
+	metricFree     = describeMetric("shards_unowned_seconds", "How long the first unowned shard of a group has had no owner, by the clock of this host; 0 if all have one.", "group")
+	metricDrain    = describeMetric("shards_draining_seconds", "How long ago the first draining shard of a group was asked for, by the clock of this host; 0 if none drains.", "group")
+	metricLongest  = describeMetric("longest_wait_seconds", "How long the first ticket of a queue has waited, by the clock of this host.", "kind")
+)
+
+// Describe implements prometheus.Collector.
+func (*metrics) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		metricUp, metricAge, metricDuration, metricExamined, metricKeys, metricMore, metricNames, metricHolders, metricWaiters, metricLongest,
+		metricGroup, metricMembers, metricUnowned, metricDraining, metricFree, metricDrain,
+	} {
+		to <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m *metrics) Collect(to chan<- prometheus.Metric) {
+	now := m.snapshot(context.Background())
+	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+	}
+	up := 1.0
+	if now.Err != nil {
+		up = 0
+	}
+	gauge(metricUp, up)
+	gauge(metricAge, now.Age.Seconds())
+	gauge(metricDuration, now.Took.Seconds())
+	gauge(metricExamined, float64(now.Examined))
+	gauge(metricKeys, float64(now.Keys))
+	gauge(metricMore, float64(now.More))
+	if now.Err != nil && len(now.Entries) == 0 {
+		return // not known is not 0
+	}
+	for kind, t := range totals(now) {
+		gauge(metricNames, float64(t.names), kind)
+		gauge(metricHolders, float64(t.holders), kind)
+		gauge(metricWaiters, float64(t.waiters), kind)
+		gauge(metricLongest, t.longest.Seconds(), kind)
+	}
+	for _, e := range groups(now.Entries) {
+		gauge(metricGroup, float64(e.Shards), e.Name)
+		gauge(metricMembers, float64(e.HolderCount), e.Name)
+		gauge(metricUnowned, float64(e.Unowned), e.Name)
+		gauge(metricDraining, float64(e.Draining), e.Name)
+		gauge(metricFree, secondsSince(now.At, e.UnownedSince), e.Name)
+		gauge(metricDrain, secondsSince(now.At, e.DrainingSince), e.Name)
+	}
+}
+
+// maxGroups is how many groups of shards have metrics of their own: a group is a label.
+const maxGroups = 100
+
+// groups returns the groups of shards, the first of them if there are many. A label is UTF-8, and there is one of each.
+func groups(entries []inspect.Entry) (all []inspect.Entry) {
+	for _, e := range entries {
+		isOther := len(all) == 0 || all[len(all)-1].Name != e.Name // a digest may look like a name
+		if e.Shards > 0 && utf8.ValidString(e.Name) && isOther && len(all) < maxGroups {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// secondsSince returns for how long something is so; 0 for the zero time.
+func secondsSince(now, since time.Time) float64 {
+	if since.IsZero() {
+		return 0
+	}
+	return max(now.Sub(since), 0).Seconds()
+}
+
+// kindTotals is the sum of the entries of a kind.
+type kindTotals struct {
+	names, holders, waiters int
+	longest                 time.Duration
+}
+
+func totals(now inspect.Snapshot) map[string]kindTotals {
+	all := make(map[string]kindTotals)
+	for _, kind := range inspect.Kinds() {
+		all[kind] = kindTotals{} // a kind has a metric even if there are no names
+	}
+	for _, e := range now.Entries {
+		t := all[e.Kind]
+		t.names, t.holders, t.waiters = t.names+1, t.holders+e.HolderCount, t.waiters+e.WaiterCount
+		if len(e.Waiters) > 0 && !e.Waiters[0].Since.IsZero() {
+			t.longest = max(t.longest, now.At.Sub(e.Waiters[0].Since))
+		}
+		all[e.Kind] = t
+	}
+	return all
 }

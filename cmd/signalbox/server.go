@@ -152,7 +152,6 @@ func (s *serverFlags) under() string {
 	return fmt.Sprintf(" under %q", cmp.Or(s.prefix, defaultPrefix))
 }
 
-// dial connects to the server.
 func (s *serverFlags) dial(ctx context.Context) (*signalbox.Session, error) {
 	client, err := s.client(ctx)
 	if err != nil {

@@ -82,7 +82,6 @@ func printGroups(out io.Writer, groups []inspect.Entry) error {
 	return table.Flush()
 }
 
-// shardLine is a shard as --json prints it.
 type shardLine struct {
 	Shard         string    `json:"shard"`
 	State         string    `json:"state"`

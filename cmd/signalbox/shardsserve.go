@@ -47,7 +47,6 @@ const youngest, youngGrace = 12 * time.Second, time.Second
 // longestDrain is the limit of --drain: the shard has no other owner for as long.
 const longestDrain = 24 * time.Hour
 
-// shardsServeFlags are the flags of shards serve.
 type shardsServeFlags struct {
 	server *serverFlags
 
@@ -160,7 +159,6 @@ func (f *shardsServeFlags) run(cmd *cobra.Command, session *signalbox.Session, _
 	return &exitError{codeOf(sessionError{err}), err}
 }
 
-// jobOf returns the job of a shard.
 func (f *shardsServeFlags) jobOf(s shards.Shard, path string) *job {
 	owned := &ownedShard{s, time.Now(), f.grace}
 	return &job{

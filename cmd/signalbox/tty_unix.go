@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -118,10 +119,6 @@ func orphaned() bool {
 
 // isBusy reports whether a program could not be started because the system is short of something, for now.
 func isBusy(err error) bool {
-	for _, short := range []error{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE, syscall.EIO} {
-		if errors.Is(err, short) {
-			return true
-		}
-	}
-	return false
+	shortages := []error{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE, syscall.EIO}
+	return slices.ContainsFunc(shortages, func(short error) bool { return errors.Is(err, short) })
 }

@@ -117,7 +117,7 @@ func (b *Base) Check() error {
 // BeginCall reports that a call asks for the lock under ctx, which is not nil. It returns nil without an observer.
 func (b *Base) BeginCall(ctx context.Context) *observe.Call {
 	if o := b.Session.Settings.Observer; o != nil {
-		return o.Begin(ctx, b.labels(), false)
+		return o.Begin(ctx, b.Labels(), false)
 	}
 	return nil
 }
@@ -125,24 +125,25 @@ func (b *Base) BeginCall(ctx context.Context) *observe.Call {
 // BeginSharedCall is BeginCall for a lock that others can have beside the caller.
 func (b *Base) BeginSharedCall(ctx context.Context) *observe.Call {
 	if o := b.Session.Settings.Observer; o != nil {
-		return o.Begin(ctx, b.labels(), true)
+		return o.Begin(ctx, b.Labels(), true)
 	}
 	return nil
 }
 
 // Member returns the reports of a member of the group, whose hooks are called with ctx; nil without an observer.
 func (b *Base) Member(ctx context.Context) *observe.MemberReports {
-	return b.Session.Settings.Observer.Member(ctx, b.labels())
+	return b.Session.Settings.Observer.Member(ctx, b.Labels())
 }
 
-func (b *Base) labels() observe.Labels {
+// Labels returns what observers and logs call the lock.
+func (b *Base) Labels() observe.Labels {
 	return observe.Labels{Kind: b.Kind.Name, Class: b.Class, Name: b.Name}
 }
 
 // ReportForced returns err, and reports a ForceUnlock if it is nil.
 func (b *Base) ReportForced(ctx context.Context, err error) error {
 	if err == nil {
-		b.Session.Settings.Observer.OnForced(ctx, b.labels())
+		b.Session.Settings.Observer.OnForced(ctx, b.Labels())
 	}
 	return err
 }
@@ -152,30 +153,16 @@ func (b *Base) ReportForced(ctx context.Context, err error) error {
 // renewal finds them gone before that reply is read.
 func (b *Base) LogLost(end hold.End) {
 	if end.Leased && !errors.Is(end.Cause, errs.ErrClosed) {
-		b.Session.Logs.Lost(b.labels(), end)
+		b.Session.Logs.Lost(b.Labels(), end)
 	}
 }
 
 // LogFailed logs the error of a function of the caller's that no call returns.
-func (b *Base) LogFailed(err error) { b.Session.Logs.Failed(b.labels(), err) }
-
-// LogOtherCount logs that a member joined a group of so many shards, and that its set has wanted ones.
-func (b *Base) LogOtherCount(shards, wanted int) {
-	b.Session.Logs.OtherCount(b.labels(), shards, wanted)
-}
-
-// LogUnread logs that a member releases so many shards of which its program has not learnt.
-func (b *Base) LogUnread(shards int) { b.Session.Logs.Unread(b.labels(), shards) }
-
-// LogReadAgain logs that such a member takes its share again.
-func (b *Base) LogReadAgain() { b.Session.Logs.ReadAgain(b.labels()) }
-
-// LogPanic logs a panic of a function of the caller's.
-func (b *Base) LogPanic(cause any, stack []byte) { b.Session.Logs.Panicked(b.labels(), cause, stack) }
+func (b *Base) LogFailed(err error) { b.Session.Logs.Failed(b.Labels(), err) }
 
 // Unconfirmed returns the error of a release to which the server did not reply, whose key ends by keyEnds, and logs it.
 func (b *Base) Unconfirmed(keyEnds timers.Instant, err error) error {
-	b.Session.Logs.Unconfirmed(b.labels(), err)
+	b.Session.Logs.Unconfirmed(b.Labels(), err)
 	return &signalbox.UnconfirmedError{KeyEnds: keyEnds.Time(), Err: err}
 }
 
@@ -264,7 +251,7 @@ func (b *Base) Place(kind string, access session.Access, acquirer session.ManyAc
 // forgot it.
 func (b *Base) Evict(h *hold.Hold, cause error) {
 	if lasted, evicted := h.Evict(cause); evicted {
-		b.Session.Logs.Left(b.labels(), lasted)
+		b.Session.Logs.Left(b.Labels(), lasted)
 	}
 }
 
@@ -274,7 +261,7 @@ func (b *Base) Explain(op string, err error) error {
 		return nil
 	}
 	if b.Session != nil && (errors.Is(err, errs.ErrRefused) || errors.Is(err, errs.ErrDenied) || errors.Is(err, errs.ErrUnsupported)) {
-		b.Session.Logs.Refused(b.labels(), op, err)
+		b.Session.Logs.Refused(b.Labels(), op, err)
 	}
 	return &signalbox.OpError{Op: b.opName(op), Name: b.Name, Err: WithoutOp(err)}
 }
@@ -344,7 +331,7 @@ func (b *Base) LockerAs(ctx context.Context, op string, acquire LockFunc) *signa
 	}))
 }
 
-func (b *Base) logRetried(err error) { b.Session.Logs.Retried(b.labels(), err) }
+func (b *Base) logRetried(err error) { b.Session.Logs.Retried(b.Labels(), err) }
 
 // Holder asks the server for the holder of the lock. It returns ErrNotHeld if the lock is free.
 func (b *Base) Holder(ctx context.Context) (signalbox.Holder, error) {

@@ -148,7 +148,6 @@ func (e *Exclusive) TryAcquire(ctx context.Context) (hold.Lease, error) {
 	return lease.Observe(call, err)
 }
 
-// enter returns a lease by the one that ctx carries.
 func (e *Exclusive) enter(ctx context.Context) (lease hold.Lease, carried bool, err error) {
 	if err = e.CheckArgs(); err != nil {
 		return hold.Lease{}, false, err
@@ -228,7 +227,6 @@ func (e *Exclusive) waitersAfter(ctx context.Context, after string) ([]proto.Lis
 	return proto.ReadWaiters(&reply), CutShort(ctx, err)
 }
 
-// waiterAt returns the waiter with that ticket.
 func (e *Exclusive) waiterAt(t *proto.ListedTicket, position int) signalbox.Waiter {
 	w := signalbox.Waiter{Position: position, Session: e.Layout.Session(t.Ticket), Alive: t.IsAlive, Label: t.Label}
 	if w.Session == e.Session.ID() {

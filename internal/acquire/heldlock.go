@@ -13,6 +13,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/waitroom"
 	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // heldLock is the lock held by this process, from the grant to the release. It implements hold.Owner.
@@ -49,7 +50,6 @@ func (h *heldLock) OnRelease(now timers.Instant) error {
 	}
 }
 
-// release releases the hold.
 func (h *heldLock) release(now timers.Instant) error {
 	patience := h.patience(now)
 	defer patience.End()
@@ -61,7 +61,6 @@ func (h *heldLock) serverLife() time.Duration {
 	return max(h.Term.Config().Life, h.serverHold.Grant().Life)
 }
 
-// lastUsed returns the stamp of the last token that was used.
 func (h *heldLock) lastUsed() wire.Stamp { return wire.StampOf(h.Token()) }
 
 // releaseWithin releases the hold, and waits for the reply as long as patience lasts. It returns gone if the
@@ -100,7 +99,7 @@ func (h *heldLock) patience(now timers.Instant) *session.Patience {
 func (h *heldLock) OnLost(end hold.End) {
 	h.acquirer.Base.LogLost(end)
 	if h.acquirer.Request.KeepFor > 0 && h.localQueue.Forget(h) && end.Gone && !end.Leased {
-		h.acquirer.Base.Session.Logs.LostIdle(h.acquirer.Base.labels())
+		h.acquirer.Base.Session.Logs.LostIdle(h.acquirer.Base.Labels())
 	}
 	h.serverHold.Abandon()
 	h.finish()
@@ -139,3 +138,39 @@ func (h *heldLock) Evict(cause error) { h.acquirer.Base.Evict(&h.Hold, cause) }
 
 // Recheck implements session.LocalHold.
 func (h *heldLock) Recheck() { h.Term.Recheck() }
+
+// Swap ends the hold of lease and returns the first lease of a hold with the request of a, by which script replaced
+// it in one step. The lease must be the only entry of its hold and bound to nothing but an observed call. The new hold
+// has a term of its own, but keeps an end that the old one had. Swap waits as long as the old hold lasts. If
+// it fails, both holds are released in the background.
+func (a *Acquirer) Swap(lease hold.Lease, script *scripts.Script) (hold.Lease, error) {
+	h, is := lease.Owner().(*heldLock)
+	if !is {
+		return hold.Lease{}, errs.ErrNotHeld
+	}
+	now := timers.Now()
+	if err := h.Term.Stop(now); err != nil {
+		return hold.Lease{}, err // it was lost before; OnLost does the rest
+	}
+	patience := a.Base.Session.Patient(h.Term.Deadline().Until(now))
+	defer patience.End()
+	request, until := *a.Request, h.Term.Config().Until
+	request.Life = max(request.Life, h.Term.Given()) // the new hold is no shorter either, if the old one was renewed
+	if !until.IsZero() {
+		request.Life = min(request.Life, until.Until(now)) // the new hold lasts no longer than the old one would have
+	}
+	next, err := h.serverHold.Swap(patience, script, &request)
+	if err != nil {
+		h.serverHold.Abandon()
+		h.finish()
+		err = errs.Join(errs.ErrLostGone, err)
+		lease.ReplaceFailed(err)
+		return hold.Lease{}, err
+	}
+	h.leaveLocal()
+	q := a.Manager.LocalQueues.Use(a.Names.Holder)
+	defer q.Done(a.Names.Holder)
+	replaced := a.startHold(new(heldLock), q, next, until, 0) // which the session counts in the place of h
+	replaced.Replace(lease)
+	return replaced, nil
+}

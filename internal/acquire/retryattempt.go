@@ -128,7 +128,6 @@ func (a *attempt) leftNoHoldLocked() {
 	}
 }
 
-// handleTryReply handles the reply to a try.
 func (a *attempt) handleTryReply(t proto.Tried, sent timers.Instant) (heldFor time.Duration, err error) {
 	registry, now := a.lock.registry, timers.Now()
 	slot := a.lock.names.Slot

@@ -29,7 +29,7 @@ type Call struct {
 	since    time.Duration // monotonic: when the wait or the hold began
 }
 
-// hookContext is the context that a observer returned last.
+// hookContext is the context that an observer returned last.
 type hookContext struct {
 	ctx context.Context //nolint:containedctx // for the hooks of the observer
 }
@@ -74,7 +74,6 @@ func (c *Call) start(hookOf func(*Hooks) Starter) {
 	o.each(func(i int) { contexts[i].ctx = o.start(i, hookOf(&o.hooks[i]), contexts[i].ctx, e) }) //nolint:fatcontext // one for each call
 }
 
-// call calls a hook of each observer.
 func (c *Call) call(hookOf func(*Hooks) Hook, e Event) {
 	o := c.observer
 	if c.contexts == nil {

@@ -77,3 +77,271 @@ func timeOf(s wire.Stamp) time.Time {
 	}
 	return s.Time()
 }
+
+// ShardsJoin is the call of shards/join.
+type ShardsJoin struct {
+	ID, NotAfter, LeaseUS, Weight, Limit, Count, Exact, CalmUS, Moves, DrainUS, Old, Label, Value, Mode, Requested, Known string
+}
+
+// AppendTo appends the arguments in the order of the header.
+func (c ShardsJoin) AppendTo(args []string) []string {
+	return append(args, c.ID, c.NotAfter, c.LeaseUS, c.Weight, c.Limit, c.Count, c.Exact, c.CalmUS, c.Moves, c.DrainUS, c.Old, c.Label, c.Value, c.Mode,
+		c.Requested, c.Known)
+}
+
+// ShardsPoll is the call of shards/poll.
+type ShardsPoll struct {
+	Number, Seen string
+	Publish
+}
+
+// AppendTo appends the arguments in the order of the header.
+func (c ShardsPoll) AppendTo(args []string) []string {
+	return append(args, c.Number, c.Seen, c.Verb, c.Channel)
+}
+
+// ShardsRelease is the call of shards/release.
+type ShardsRelease struct {
+	Number, Shards string
+	Publish
+}
+
+// AppendTo appends the arguments in the order of the header.
+func (c ShardsRelease) AppendTo(args []string) []string {
+	return append(args, c.Number, c.Shards, c.Verb, c.Channel)
+}
+
+// ShardsMember is the call of shards/leave and of shards/end.
+type ShardsMember struct {
+	Number string
+	Publish
+}
+
+// AppendTo appends the arguments in the order of the header.
+func (c ShardsMember) AppendTo(args []string) []string {
+	return append(args, c.Number, c.Verb, c.Channel)
+}
+
+// ShardsSet is the call of shards/set.
+type ShardsSet struct {
+	Number, Weight, Limit, Mode, Value, Said string
+	Publish
+}
+
+// AppendTo appends the arguments in the order of the header.
+func (c ShardsSet) AppendTo(args []string) []string {
+	return append(args, c.Number, c.Weight, c.Limit, c.Mode, c.Value, c.Said, c.Verb, c.Channel)
+}
+
+// ShardsMove is the call of shards/move.
+type ShardsMove struct {
+	Shard, Number, NotAfter string
+	Publish
+}
+
+// AppendTo appends the arguments in the order of the header.
+func (c ShardsMove) AppendTo(args []string) []string {
+	return append(args, c.Shard, c.Number, c.NotAfter, c.Verb, c.Channel)
+}
+
+// ShardsResize is the call of shards/resize.
+type ShardsResize struct {
+	Known, NotAfter string
+	Publish
+}
+
+// AppendTo appends the arguments in the order of the header.
+func (c ShardsResize) AppendTo(args []string) []string {
+	return append(args, c.Known, c.NotAfter, c.Verb, c.Channel)
+}
+
+// ShardsSync is the call of shards/sync.
+type ShardsSync struct {
+	ID, Digest, After, Names, Last, NotAfter string
+	Publish
+}
+
+// AppendTo appends the arguments in the order of the header.
+func (c ShardsSync) AppendTo(args []string) []string {
+	return append(args, c.ID, c.Digest, c.After, c.Names, c.Last, c.NotAfter, c.Verb, c.Channel)
+}
+
+// ShardsRead is the call of shards/read.
+type ShardsRead struct{ Seen, Began, MembersSeen, Shard string }
+
+// AppendTo appends the arguments in the order of the header.
+func (c ShardsRead) AppendTo(args []string) []string {
+	return append(args, c.Seen, c.Began, c.MembersSeen, c.Shard)
+}
+
+// ShardsList is the call of shards/list.
+type ShardsList struct{ Most string }
+
+// AppendTo appends the arguments in the order of the header.
+func (c ShardsList) AppendTo(args []string) []string { return append(args, c.Most) }
+
+// ShardsHead is what the replies have in common.
+type ShardsHead struct {
+	Code wire.Code
+	Now  wire.Stamp // the server's time; 0 if the reply has none
+	Have int        // the count of the group, of the code OtherCapacity; 0 if its shards have names
+}
+
+// ReadShardsHead reads the reply of any script of shards but join.
+func ReadShardsHead(r *wire.Reply) ShardsHead {
+	h := ShardsHead{Code: r.Code()}
+	switch {
+	case h.Code == wire.Foreign:
+	case h.Code != wire.OtherCapacity:
+		h.Now = r.Stamp(1)
+	case r.Int(2) != 1:
+		h.Have = int(r.Int(1))
+	}
+	return h
+}
+
+// ShardsJoined is the reply of shards/join.
+type ShardsJoined struct {
+	ShardsHead
+	Number string        // the name of the member at the server
+	Life   time.Duration // how long its lease lasts
+	Count  int           // how many shards the set has
+	// Restored says that the server had lost the group: it has the count again, and names come from those that had them.
+	Restored bool
+}
+
+// ReadShardsJoined reads the reply of shards/join.
+func ReadShardsJoined(r *wire.Reply) (ShardsJoined, error) {
+	switch code := r.Code(); {
+	case code == wire.Late || code == wire.Foreign || code == wire.OtherCapacity:
+		return ShardsJoined{ShardsHead: ReadShardsHead(r)}, nil
+	case code != wire.Done || r.Stamp(1) == 0 || r.Stamp(2) == 0 || r.Int(3) <= 0:
+		return ShardsJoined{}, wire.ErrUnreadable
+	}
+	return ShardsJoined{
+		ShardsHead: ShardsHead{Code: wire.Done, Now: r.Stamp(2)}, Number: r.Text(1), Life: microseconds(r.Int(3)),
+		Count: int(r.Int(4)), Restored: r.Int(5) == 1,
+	}, nil
+}
+
+// ShardsPolled is the reply of shards/poll to a member.
+type ShardsPolled struct {
+	Life       time.Duration
+	More       bool
+	Count      int
+	News       string // the changes of the member's shards
+	Known      string // what a join says of the group if the server loses it
+	WantsNames bool   // this member is to send the names of its set, which all members request
+	Read       string // the version of the last change of the shards that it owns and that have no news, and how many these are
+}
+
+// ReadShardsPolled reads the reply of shards/poll to a member.
+func ReadShardsPolled(r *wire.Reply) (ShardsPolled, error) {
+	if r.Int(2) <= 0 {
+		return ShardsPolled{}, wire.ErrUnreadable
+	}
+	return ShardsPolled{
+		Life: microseconds(r.Int(2)), More: r.Int(3) == 1, Count: int(r.Int(4)), News: r.Text(5), Known: r.Text(6),
+		WantsNames: r.Int(7) == 1, Read: r.Text(8),
+	}, nil
+}
+
+// ShardsChanged is the reply of the scripts that change a group: release, leave, set, move, resize, sync and end.
+type ShardsChanged struct {
+	ShardsHead
+	More   bool   // a poll is due at once; of end, the call is to be sent again
+	Left   int64  // of leave and resize
+	Whole  bool   // of sync: the round is over
+	Partly bool   // of sync: this part is to be sent again
+	SetAt  string // of resize: the stamp of the set
+}
+
+// ReadShardsChanged reads the reply of a script that changes a group.
+func ReadShardsChanged(r *wire.Reply) ShardsChanged {
+	const partly = 2
+	left := r.Int(3)
+	return ShardsChanged{ShardsHead: ReadShardsHead(r), More: r.Int(2) == 1, Left: left, Whole: left == 1, Partly: r.Code() == partly, SetAt: r.Text(4)}
+}
+
+// ShardsView is the reply of shards/read.
+type ShardsView struct {
+	ShardsHead
+	Anew            bool   // what the caller has read before is no more
+	Version, Began  string // what the next call has for Seen and Began
+	More            bool
+	Count           int
+	Named           bool
+	Unowned, Moving int
+	Changed         string // what the next call has for MembersSeen
+	Rows            string
+	Members         []string
+	Ahead           time.Duration // by how much stamps of rows are ahead of the server's clock
+	Missing         int           // how many names the server has lost
+	Ended           string        // the members whose lease has ended, and when
+}
+
+// stampSize is the length of a stamp.
+const stampSize = 16
+
+// ReadShardsView reads the reply of shards/read.
+func ReadShardsView(r *wire.Reply) (ShardsView, error) {
+	const size, anew = 13, 2
+	v := ShardsView{ShardsHead: ReadShardsHead(r)}
+	rest := r.Text(12)
+	switch {
+	case v.Code == wire.NotDone:
+		return v, nil
+	case r.Len() < size || len(r.Text(2)) != stampSize || len(rest) < 2*stampSize || len(rest)%(2*stampSize) != 0:
+		return v, wire.ErrUnreadable
+	}
+	v.Anew, v.Version, v.More, v.Began = v.Code == anew, r.Text(2), r.Int(3) == 1, r.Text(4)
+	v.Count, v.Named, v.Unowned, v.Moving = int(r.Int(5)), r.Int(6) == 1, int(r.Int(7)), int(r.Int(8))
+	v.Changed, v.Rows = r.Text(9), r.Text(10)
+	list, err := r.Part(11)
+	for i := range list.Len() {
+		if member := list.Text(i); member != "" {
+			v.Members = append(v.Members, member)
+		}
+	}
+	ahead, _ := strconv.ParseInt(rest[:stampSize], 10, 64)
+	v.Ahead = microseconds(ahead)
+	v.Missing, _ = strconv.Atoi(rest[stampSize : 2*stampSize])
+	v.Ended = rest[2*stampSize:]
+	return v, err
+}
+
+// ShardsListed is the reply of shards/list. Its Code is not Done if there is no group.
+type ShardsListed struct {
+	ShardsHead
+	Count, Unowned, Draining    int
+	UnownedSince, DrainingSince wire.Stamp // those of the first such shard, 0 if there is none
+	Size                        int        // how many members there are
+	Members                     []ShardsMemberListed
+}
+
+// ShardsMemberListed is a member, as shards/list describes it.
+type ShardsMemberListed struct {
+	Number, ID, State string
+	Ends              wire.Stamp
+	Owned             int
+	Label, Value      string
+}
+
+// ReadShardsListed reads the reply of shards/list.
+func ReadShardsListed(r *wire.Reply) (ShardsListed, error) {
+	const size = 7
+	l := ShardsListed{ShardsHead: ReadShardsHead(r)}
+	if l.Code != wire.Done {
+		return l, nil
+	}
+	l.Count, l.Unowned, l.Draining, l.Size = int(r.Int(2)), int(r.Int(3)), int(r.Int(5)), int(r.Int(7))
+	l.UnownedSince, l.DrainingSince = r.Stamp(4), r.Stamp(6)
+	list, err := r.Part(8)
+	for at := 0; at+size <= list.Len(); at += size {
+		l.Members = append(l.Members, ShardsMemberListed{
+			Number: list.Text(at), ID: list.Text(at + 1), State: list.Text(at + 2), Ends: list.Stamp(at + 3), Owned: int(list.Int(at + 4)),
+			Label: list.Text(at + 5), Value: list.Text(at + 6),
+		})
+	}
+	return l, err
+}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
@@ -207,7 +208,6 @@ func (a enterExchange) prepareEnterLocked(sent timers.Instant) wire.Stamp {
 	return notAfter
 }
 
-// handleEnterError handles the error of an enter.
 func (a enterExchange) handleEnterError(err error) {
 	a.q.registry.mu.Lock()
 	defer a.q.registry.mu.Unlock()
@@ -223,7 +223,6 @@ func (a enterExchange) handleEnterError(err error) {
 	}
 }
 
-// handleEnterReply handles the reply to an enter.
 func (a enterExchange) handleEnterReply(e proto.Entered, sent timers.Instant, hasHeartbeat bool) error { //nolint:revive // a fact about the enter, not a switch
 	registry, q, now := a.q.registry, a.q, timers.Now()
 	switch {
@@ -312,3 +311,48 @@ func (a *Attempt) pause(ctx context.Context, last *wire.LastReply) error {
 	}
 	return nil
 }
+
+// enterTexts are arguments of the last enter. Most enters have the same ones, and so need no allocation for them.
+type enterTexts struct {
+	life, heartbeatLife text[time.Duration]
+	notAfter            text[wire.Stamp]
+	waiting             text[proto.Waiting]
+}
+
+// text is a value as a text, which is kept as long as the value does not change.
+type text[V comparable] struct {
+	value V
+	kept  string
+}
+
+func (t *text[V]) of(value V, write func(V) string) string {
+	if t.kept == "" || t.value != value {
+		t.value, t.kept = value, write(value)
+	}
+	return t.kept
+}
+
+// notAfterGrain is the unit to which the not-after of an enter is rounded down, about 16 ms. So enters that follow each other
+// share the text of their not-after.
+const notAfterGrain wire.Stamp = 1 << 14
+
+func micros(d time.Duration) string { return strconv.FormatInt(d.Microseconds(), 10) }
+
+// The calls to the server that concern an attempt are made of parts: the arguments, the sending, and what the reply, or its absence,
+// means for the attempt. The parts of a call are methods of its exchange. An exchange is a value around the attempt, made where it is
+// used; it has no state of its own.
+type (
+	// enterExchange asks for the lock, as long as the attempt has no ticket.
+	enterExchange struct{ *Attempt }
+	// leaveExchange gives up what the attempt has: its hold, or its ticket.
+	leaveExchange struct{ *Attempt }
+	// requeueExchange releases the hold of another attempt, and joins the queue.
+	requeueExchange struct{ *Attempt }
+	// swapExchange replaces the hold of another attempt.
+	swapExchange struct{ *Attempt }
+	// yieldExchange asks whether the hold may be handed over inside the process.
+	yieldExchange struct{ *Attempt }
+)
+
+// idleHold is what becomes of a granted attempt whose hold no goroutine uses.
+type idleHold struct{ *Attempt }

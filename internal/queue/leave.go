@@ -5,6 +5,8 @@ package queue
 import (
 	"context"
 	"errors"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
@@ -206,7 +208,6 @@ func (a leaveExchange) handleRepetitionEnd(err error) {
 	}
 }
 
-// applyGranted handles the grants in the reply to a leave.
 func (a leaveExchange) applyGranted(g proto.Granted) { a.q.registry.ApplyGranted(a.q.keys.Holder, g) }
 
 // ApplyGranted handles what a script replied that granted the lock to attempts of this session.
@@ -222,5 +223,103 @@ func (r *Queues) pollNow(holder string) {
 	defer r.mu.Unlock()
 	if q := r.mu.queues.get(holder); q != nil {
 		q.pollLocked()
+	}
+}
+
+// purse says when the short release is worth a try. A try that finds a mark, or another hold, is a miss: it costs a round trip
+// more, and the next waiter waits for that. A hit pays in 2. A leave pays in 1 if its reply says that the short release would have
+// been a hit. A miss takes missCost, and a try needs as much. So at most one release in 16 is a miss, in whatever order they
+// come, and none before the session has released missCost locks without a queue.
+type purse struct{ paid atomic.Int32 }
+
+const missCost, maxPaid = 32, 4 * 32
+
+// allows reports whether the next release may try. Several tries at once may all be misses: the purse is below zero then, and
+// that is paid in before the next try.
+func (p *purse) allows() bool { return p.paid.Load() >= missCost }
+
+// pay pays n in, or takes it if n is negative.
+func (p *purse) pay(n int32) {
+	if n < 0 || p.paid.Load() < maxPaid {
+		p.paid.Add(n)
+	}
+}
+
+// free releases the lock with the short release, which does nothing if the holder key has another hold or a mark. It reports
+// whether the lock is released.
+func (a leaveExchange) free(ctx context.Context, lastUsed wire.Stamp) (isFree bool, err error) {
+	registry := a.q.registry
+	var memory [1 + 3]string // on the stack
+	call := proto.Free{Unmarked: a.text, KeepMS: a.request.FloorTTL, Used: a.usedArg(lastUsed)}
+	reply, err := registry.session.Runner.Run(ctx, wire.Call{
+		Script: registry.protocol.Free, Keys: append(memory[:0:1], a.q.keys.Holder), Args: call.AppendTo(memory[1:1]),
+	})
+	switch {
+	case err != nil:
+		return false, err
+	case reply.Code() == wire.Done:
+		registry.purse.pay(2)
+		return true, nil
+	}
+	registry.purse.pay(-missCost)
+	return false, nil
+}
+
+// beginRelease records that a is released: it is not evicted any more. It reports whether a could be released by the short
+// release: it acquired the lock at once and is sure to have no ticket, the last token is known, and no attempt of this session or,
+// as far as is known, of another one has marked the key.
+func (a leaveExchange) beginRelease(lastUsed wire.Stamp) (mayFree bool) {
+	a.q.registry.mu.Lock()
+	defer a.q.registry.mu.Unlock()
+	a.localHold = nil
+	return a.footprint.Left == session.UnmarkedHoldLeft && a.footprint.HasNoTicket() && lastUsed != 0 && a.q.pending == 0 && !a.idle.isRecalled()
+}
+
+// endFreed ends a, of which the server has nothing any more.
+func (a leaveExchange) endFreed() {
+	a.q.registry.mu.Lock()
+	defer a.q.registry.mu.Unlock()
+	a.endLocked()
+	a.forgetLocked()
+}
+
+// pastTickets has the last attempts that had a ticket, and of which the server has nothing any more. A failover that loses the end of
+// one brings back its ticket, which the heartbeats of the session keep alive. An attempt that is not in it may be that of a copy of this
+// process, which has the same session id.
+type pastTickets struct {
+	all  []pastTicket // at most maxPast
+	next int          // the index of the oldest, which the next one replaces, if there are maxPast
+}
+
+// pastTicket is what is needed to leave once more.
+type pastTicket struct {
+	keys    *proto.Set
+	text    string // that of the attempt
+	request *Request
+}
+
+// maxPast is how many attempts are remembered: more than a session ends between two states of a server and its replica.
+const maxPast = 1024
+
+func (p *pastTickets) add(a *Attempt) {
+	past := pastTicket{a.q.keys, a.text, a.request}
+	if len(p.all) < maxPast {
+		p.all = append(p.all, past)
+		return
+	}
+	p.all[p.next] = past
+	p.next = (p.next + 1) % maxPast
+}
+
+// leaveAgainLocked leaves for an attempt that is over, because the server has a ticket or a hold of it again. ticket begins with its id
+// within the session. If no such attempt is remembered, leaveAgainLocked does nothing.
+func (r *Queues) leaveAgainLocked(ticket string) {
+	for _, past := range r.mu.past.all {
+		if strings.HasPrefix(ticket, attemptIn(past.text)) {
+			a := &Attempt{q: &Queue{registry: r, keys: past.keys}, text: past.text, request: past.request, state: over}
+			a.leftTicketLocked()
+			leaveExchange{a}.repeatLeave()
+			return
+		}
 	}
 }

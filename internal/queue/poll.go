@@ -197,7 +197,6 @@ func (q *Queue) refuseLocked(err error) {
 	}
 }
 
-// handleReply handles the reply to a poll.
 func (p *queuePoll) handleReply(reply wire.Reply) {
 	polled := proto.ReadPolled(&reply)
 	registry, q, now := p.q.registry, p.q, timers.Now()

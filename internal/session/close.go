@@ -25,7 +25,6 @@ const (
 // context.DeadlineExceeded, because the caller's context did not end.
 var errGrace = errors.New("the close grace is over")
 
-// closing is the end of a session.
 type closing struct {
 	session *Session
 	begun   atomic.Bool   // set under the session's mu; no work is begun after it

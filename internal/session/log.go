@@ -32,7 +32,6 @@ type Logs struct {
 	leftHolds                         atomic.Int64 // the number of holds that Close ended
 }
 
-// logLevel is the method of a logger for one level.
 type logLevel = func(l *slog.Logger, message string, attributes ...any)
 
 // eventBatch is the events of one sort that are not logged yet.

@@ -352,16 +352,6 @@ func CheckCloseGrace(d time.Duration) error {
 	return nil
 }
 
-// CheckFloor returns an error if the floor of the tokens cannot be kept for d.
-func CheckFloor(d time.Duration) error {
-	return CheckRange("a token floor kept for %v", d, MinFloor, MaxFloor)
-}
-
-// CheckKeepWarm returns an error if a hold cannot be kept for d while no goroutine uses it.
-func CheckKeepWarm(d time.Duration) error {
-	return CheckRange("an idle hold kept for %v", d, 0, MaxKeepWarm)
-}
-
 // CheckDuration says why d cannot be the length of what, or nil.
 func CheckDuration(what string, d time.Duration) error {
 	return CheckRange(what+" of %v", d, MinLease, MaxLease)

@@ -101,7 +101,6 @@ type rareState struct {
 	spread        int         // the number of waitlists in buckets
 }
 
-// rareLocked returns the rareState of q.
 func (q *Room) rareLocked() *rareState {
 	if q.mu.rare == nil {
 		q.mu.rare = &rareState{idle: idleHold{queue: q}}

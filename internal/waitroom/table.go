@@ -130,7 +130,6 @@ func (t *Table) keyOf(key ShareKey) *ShareKey {
 	return &own
 }
 
-// getWaiter returns a waiter that is in no waitlist.
 func (t *Table) getWaiter() *waiter { return t.waiters.Get().(*waiter) } //nolint:errcheck // nothing else is in there
 
 // putWaiter takes a waiter back that is in no waitlist, and has read its event.

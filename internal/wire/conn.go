@@ -264,7 +264,6 @@ func (c *conn) drainTimedOut() {
 	}
 }
 
-// unblockWritesLocked ends the wait of Write for the end of a drain.
 func (c *conn) unblockWritesLocked() {
 	if c.mu.drainEnded != nil {
 		close(c.mu.drainEnded)

@@ -229,7 +229,6 @@ func (c *Connector) maxAge() time.Duration {
 	return age - rand.N(age/5+1)
 }
 
-// endpoint returns the endpoint of an address.
 func (c *Connector) endpoint(addr string) *endpoint {
 	c.mu.Lock()
 	defer c.mu.Unlock()

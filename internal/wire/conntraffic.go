@@ -9,7 +9,6 @@ import (
 	"time"
 )
 
-// countRequestsLocked counts the requests that begin in b.
 func (c *conn) countRequestsLocked(b []byte) {
 	f := &c.mu.requests
 	for len(b) > 0 && !f.unreadable {

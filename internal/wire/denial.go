@@ -3,12 +3,20 @@
 package wire
 
 import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"fmt"
+	"hash/maphash"
+	"net"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
+
+	"github.com/redis/rueidis"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -141,4 +149,176 @@ func quoted(text string) string {
 		return ""
 	}
 	return word
+}
+
+// rights remembers what a server has let a session do, so that the denial of it is known for one that passes: a password that
+// is being replaced, or rights that are being rewritten. A denial of what was never allowed is a mistake in the configuration,
+// and is final.
+type rights struct {
+	ranScript atomic.Bool // reports that a script was executed: the credentials are valid and may run scripts
+	// keys has the hashes of keys that scripts used. Each hash has one index: a newer key with the same index replaces an
+	// older one, and a denial of the older one is final then.
+	keys [maxRememberedKeys]atomic.Uint64
+}
+
+const (
+	// maxRememberedKeys is how many keys are remembered. Those that are waited for or held are used again and again.
+	maxRememberedKeys = 1024
+	// maxKeysOfCall is how many keys of one call are remembered at most. A batch of renewals has more. It continues until the leases
+	// are over, whatever it is denied, and its keys would replace the others.
+	maxKeysOfCall = 64
+)
+
+//nolint:gochecknoglobals // written once
+var seed = maphash.MakeSeed()
+
+// remember records that a script with these keys was executed.
+func (r *rights) remember(keys []string) {
+	if !r.ranScript.Load() {
+		r.ranScript.Store(true)
+	}
+	if len(keys) > maxKeysOfCall {
+		return
+	}
+	for _, key := range keys {
+		hash := maphash.String(seed, key)
+		if entry := &r.keys[hash%maxRememberedKeys]; entry.Load() != hash {
+			entry.Store(hash)
+		}
+	}
+}
+
+// hasAll reports whether scripts used the keys, as far as that is remembered.
+func (r *rights) hasAll(keys []string) bool {
+	for _, key := range keys {
+		hash := maphash.String(seed, key)
+		if r.keys[hash%maxRememberedKeys].Load() != hash {
+			return false
+		}
+	}
+	return true
+}
+
+// revoked returns the denial of something that the session was allowed before. It is ErrDenied, and its verdict is Temporary.
+func revoked(err error) error { return &judgedError{err, Temporary} }
+
+// outcome returns the error of a call, and remembers what it shows.
+func (r *rights) outcome(call *Call, err error) error {
+	switch {
+	case err == nil && call.Script != nil:
+		r.remember(call.Keys)
+		return nil
+	case errors.Is(err, errs.ErrWrongKind) && IsReplyError(err) && len(call.Keys) > 0:
+		// A copy: else the keys of every call would be on the heap.
+		return fmt.Errorf("%w (another program has the key %s, or one beside it)", err, errs.Quote(strings.Clone(call.Keys[0])))
+	case err == nil, !errors.Is(err, errs.ErrDenied), !r.ranScript.Load():
+		return err
+	}
+	words := wordsOf(err)
+	switch {
+	case !IsReplyError(err):
+		return revoked(err) // a command that was there before
+	case begins(words, denialsInScript):
+		return err // which commands a script calls depends on what it finds: whether it called this one before is not known
+	case !begins(words, []string{"NOPERM"}), slices.Contains(runsScripts, strings.ToUpper(quoted(words))):
+		return revoked(err) // the credentials, or the right to run scripts
+	case strings.Contains(words, " key") && r.hasAll(call.Keys):
+		return revoked(err)
+	}
+	return err
+}
+
+// runsScripts are the commands that run scripts.
+//
+//nolint:gochecknoglobals // a constant table
+var runsScripts = []string{"EVALSHA", "EVAL"}
+
+// refusalRemedies says what to do if a refusal lasts. The first row whose words a refusal begins with counts.
+//
+//nolint:gochecknoglobals // a constant table
+var refusalRemedies = []struct {
+	words  []string
+	remedy string
+}{
+	{[]string{"READONLY", "MASTERDOWN"}, "let the address lead to the primary, or dial the sentinels: this server is a replica"},
+	{memoryRefusals, "raise maxmemory, or remove keys of other programs; renewals and releases pass meanwhile"},
+	{[]string{"MISCONF"}, "make room on the server's disk, or repair what its log says of saving"},
+	{[]string{"NOREPLICAS"}, "bring the server's replicas back, or lower min-replicas-to-write"},
+	{[]string{"LOADING", "LOADING Redis is loading", "LOADING Valkey is loading"}, "wait until the server has read its data; if it restarts again and again, its log says why"},
+	{[]string{"BUSY", "BUSY Redis is busy", "BUSY Valkey is busy"}, "end the script of another client that runs for so long: SCRIPT KILL"},
+	{[]string{"CLUSTERDOWN"}, "give the cluster a primary for each slot: CLUSTER INFO and CLUSTER SLOTS say which is missing"},
+	{[]string{"MOVED", "ASK", "TRYAGAIN"}, "finish the move of slots; if no slot moves, make a client of the cluster"},
+	{temporaryInScript, "finish the move of slots"},
+	{[]string{"max number of clients"}, "raise maxclients, or end clients that are idle: CLIENT LIST"},
+	{passwordUnset, unsetPassword},
+	{[]string{"NOSCRIPT"}, "let EVAL reach the server unchanged: the text of the script was refused as well, so a proxy may replace it"},
+	{[]string{unknownCommand, "unsupported command", "command is not available"}, "let the address lead to a server that runs scripts, or undo what renames or removes the command there"},
+	{denials, "renew the client's credentials, or grant what the error names; docs/security.md lists the rights"},
+	{denialsInScript, "grant what the error names; docs/security.md lists the rights"},
+}
+
+// refusalsOfAll lists the words with which a server refuses every script, whatever it does.
+//
+//nolint:gochecknoglobals // a constant table
+var refusalsOfAll = slices.Concat(connectRefusals, passwordUnset, pausedForAll, withoutScripts)
+
+// RefusesAll reports whether err says that the server refuses every script, whatever it does.
+func RefusesAll(err error) bool {
+	words := refusedWords(err)
+	return begins(words, refusalsOfAll) || begins(words, []string{"NOPERM"}) && slices.Contains(runsScripts, strings.ToUpper(quoted(words)))
+}
+
+// refusedWords returns the words of a server that refused a call, or a connection; "" for any other error.
+func refusedWords(err error) string {
+	if refused := new(refusedError); errors.As(err, &refused) {
+		return refused.words
+	}
+	return wordsOf(err)
+}
+
+// unsetPassword says what to do if a server has no password, and the client has one.
+const unsetPassword = "remove the password from the client's settings, or set one at the server"
+
+// Remedy says what to do if calls keep failing with err.
+func Remedy(err error) string {
+	if words := refusedWords(err); words != "" {
+		for _, r := range refusalRemedies {
+			if begins(words, r.words) {
+				return r.remedy
+			}
+		}
+		return "docs/refusals.md has the server's words; these may be a proxy's"
+	}
+	return connectRemedy(err)
+}
+
+func connectRemedy(err error) string {
+	var (
+		authority   x509.UnknownAuthorityError
+		invalid     x509.CertificateInvalidError
+		host        x509.HostnameError
+		record      tls.RecordHeaderError
+		alert       tls.AlertError
+		name        *net.DNSError
+		credentials *credentialsError
+	)
+	switch {
+	case errors.Is(err, rueidis.ErrClosing), errors.Is(err, errs.ErrClosed):
+		return "close the session before its client"
+	case errors.As(err, &credentials):
+		return "repair the function for credentials, which failed"
+	case errors.As(err, &authority):
+		return "trust the authority of the server's certificate: ca in the URL, or RootCAs"
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return "renew the server's certificate, or set this host's clock"
+	case errors.As(err, &invalid), errors.As(err, &host):
+		return "give the server a certificate for this use and this host name, or say which name it has: server_name in the URL"
+	case errors.As(err, &record):
+		return "name the server's TLS port; tls-cluster yes lets the nodes of a cluster name theirs, and tls-replication yes those behind sentinels"
+	case errors.As(err, &alert), strings.Contains(err.Error(), "remote error: tls"):
+		return "give this client a certificate that the server accepts"
+	case errors.As(err, &name) && !name.IsTimeout:
+		return "repair the name of the host, or its DNS"
+	}
+	return "check that the server runs, and the network, address and TLS settings of this client"
 }

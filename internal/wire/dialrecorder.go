@@ -72,7 +72,6 @@ func (r *DialRecorder) Dial(ctx context.Context, address string, dialer *net.Dia
 	return &recordedConn{Conn: conn, attempt: a}, nil
 }
 
-// add records an attempt.
 func (r *DialRecorder) add(a *dialAttempt) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -207,7 +206,6 @@ type fault struct {
 	cause error  // may be nil
 }
 
-// of returns the error for a host.
 func (f fault) of(host string) error {
 	err := errors.New(host + ": " + f.text)
 	if f.cause != nil {

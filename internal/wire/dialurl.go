@@ -32,7 +32,6 @@ const (
 	sentinels
 )
 
-// parameter is a parameter that a URL can have.
 type parameter struct {
 	scope scope // the URLs in which the parameter has an effect
 	many  bool  // reports whether a URL may have the parameter more than once

@@ -173,7 +173,6 @@ func (f *frameScanner) open(n int64, first bool) { //nolint:revive // a fact abo
 	}
 }
 
-// number returns the number in a line: -1 or more.
 func (f *frameScanner) number(line []byte) (n int64) {
 	for i := 1; i < len(line); i++ {
 		switch digit := line[i]; {

@@ -45,7 +45,6 @@ func (l *LastReply) RecordHeld() {
 	l.record(true, nil)
 }
 
-// record replaces the last reply.
 func (l *LastReply) record(held bool, last error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

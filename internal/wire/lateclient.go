@@ -49,7 +49,6 @@ type LateClient struct {
 	}
 }
 
-// connectAttempt is one attempt to connect.
 type connectAttempt struct {
 	done chan struct{}
 	err  error // the reason why it failed, or nil; written before done is closed
@@ -114,7 +113,6 @@ func (l *LateClient) join() (a *connectAttempt, pause time.Duration, err error) 
 	return a, 0, nil
 }
 
-// run makes an attempt.
 func (l *LateClient) run(a *connectAttempt) {
 	began := timers.Mono()
 	client, err := l.connect(l.ctx)
