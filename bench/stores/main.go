@@ -31,8 +31,9 @@ func main() {
 	if *quick {
 		c = short()
 	}
+	c.apart = *apart
 	var table strings.Builder
-	err := run(&table, os.Stderr, c, *only, *apart)
+	err := run(&table, os.Stderr, c, *only)
 	fmt.Print(table.String())
 	if err == nil && *into != "" {
 		err = replace(*into, table.String())
@@ -45,19 +46,19 @@ func main() {
 
 // full takes four minutes with all stores.
 func full() scale {
-	return scale{2, 100 * time.Millisecond, 400 * time.Millisecond, 30 * time.Second, 5, 4, 3 * time.Second}
+	return scale{2, 100 * time.Millisecond, 400 * time.Millisecond, 30 * time.Second, 5, 4, 3 * time.Second, false}
 }
 
 func short() scale {
-	return scale{1, 20 * time.Millisecond, 80 * time.Millisecond, 30 * time.Second, 2, 1, 2 * time.Second}
+	return scale{1, 20 * time.Millisecond, 80 * time.Millisecond, 30 * time.Second, 2, 1, 2 * time.Second, false}
 }
 
 func goroutines() []int { return []int{1, 64} }
 func waiters() []int    { return []int{1, 16, 100} }
 
 // run starts all stores, measures them in turns, and prints their table.
-func run(out *strings.Builder, progress io.Writer, c scale, only string, apart bool) (err error) {
-	if apart {
+func run(out *strings.Builder, progress io.Writer, c scale, only string) (err error) {
+	if c.apart {
 		if err := moveTo("0"); err != nil { // servers that are started now stay there
 			return err
 		}
@@ -90,7 +91,7 @@ func run(out *strings.Builder, progress io.Writer, c scale, only string, apart b
 		return errors.New("no store can be started:\n" + strings.Join(leftOut, "\n"))
 	}
 	fmt.Fprintf(out, "- %s, %s/%s, %d cores\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
-	if apart {
+	if c.apart {
 		last := runtime.NumCPU() - 1
 		if err := moveTo(fmt.Sprintf("1-%d", last)); err != nil {
 			return err

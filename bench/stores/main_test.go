@@ -34,7 +34,7 @@ func TestEachClientOfRedisHasARow(t *testing.T) {
 		t.Skip(err)
 	}
 	var out strings.Builder
-	require.NoError(t, run(&out, io.Discard, short(), "Redis", false))
+	require.NoError(t, run(&out, io.Discard, short(), "Redis"))
 	require.Equal(t, 8, strings.Count(out.String(), "\n| Redis"), out.String())
 	t.Log(out.String())
 }

@@ -29,6 +29,7 @@ type scale struct {
 	handOffs       int           // of a round
 	crashes        int           // of each row, all at once
 	crashLease     time.Duration // etcd's are whole seconds, from 2 on
+	apart          bool          // servers on the first core, clients on the others
 }
 
 // row is a client on a store, with what was measured.

@@ -38,11 +38,6 @@ func dispatcherOf(client rueidis.Client) (*notify.Dispatcher, func()) {
 	}
 }
 
-// subscribed returns how many connections subscribe to the channel of a target.
-func (f *fixture) subscribed(target notify.Target) int {
-	return f.redis.PubSubNumSub(target.Channel)[target.Channel]
-}
-
 // noHandler ignores messages.
 type noHandler struct{}
 

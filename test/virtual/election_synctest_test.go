@@ -175,29 +175,6 @@ func TestRunPausesLongerAfterEachLoss(t *testing.T) {
 	})
 }
 
-// callbacks runs a candidate until the returned function is called, and counts the leaders that it learns of.
-func (f *fixture) callbacks(s *signalbox.Session, leaders *[]string, mu *sync.Mutex) (e *election.Election, stop func()) {
-	e = election.New(s, "a")
-	ctx, cancel := context.WithCancel(f.Context())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = e.RunCallbacks(ctx, election.Callbacks{
-			OnStartedLeading: func(ctx context.Context) { <-ctx.Done() },
-			OnStoppedLeading: func() {},
-			OnNewLeader: func(identity string) {
-				mu.Lock()
-				defer mu.Unlock()
-				*leaders = append(*leaders, identity)
-			},
-		})
-	}()
-	return e, func() {
-		cancel()
-		<-ended
-	}
-}
-
 // Each new leader is reported, to every candidate, also if all have one label, and after a right was missing for a moment. Leading says which
 // of them leads.
 func TestEachNewLeaderIsReported(t *testing.T) {

@@ -415,7 +415,7 @@ func SetUnusual(v reflect.Value) {
 		SetUnusual(v.Index(0))
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
-		if config, isTLS := v.Interface().(*tls.Config); isTLS {
+		if config, isTLS := reflect.TypeAssert[*tls.Config](v); isTLS {
 			config.ServerName = "unusual"
 		}
 	case reflect.Func: // it returns zero values

@@ -178,13 +178,20 @@ func (l *busLink) forward(from, to *net.TCPConn) {
 	}
 }
 
-// lose lets nothing arrive from a node any more, nor an answer to it, or all again, by new connections.
-func (b *bus) lose(sender string, isLost bool) {
+// lose lets nothing arrive from a node any more, nor an answer to it.
+func (b *bus) lose(sender string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.lost[sender] = isLost
+	b.lost[sender] = true
+}
+
+// find lets everything arrive from a node again, by new connections.
+func (b *bus) find(sender string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.lost, sender)
 	for l := range b.open {
-		if l.sender == sender && !isLost && l.torn {
+		if l.sender == sender && l.torn {
 			l.end()
 		}
 	}
@@ -203,8 +210,8 @@ func (c *Cluster) Part(tb testing.TB, node *Server, others ...*Server) {
 	ids := c.ids(tb)
 	c.setTimeout(tb, clusterFailover)
 	for _, other := range others {
-		c.buses[node].lose(ids[other], true)
-		c.buses[other].lose(ids[node], true)
+		c.buses[node].lose(ids[other])
+		c.buses[other].lose(ids[node])
 	}
 }
 
@@ -223,7 +230,7 @@ func (c *Cluster) Heal(tb testing.TB) {
 	tb.Helper()
 	for _, id := range c.ids(tb) {
 		for _, b := range c.buses {
-			b.lose(id, false)
+			b.find(id)
 		}
 	}
 	c.AwaitReady(tb)
