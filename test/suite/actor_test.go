@@ -52,7 +52,7 @@ func act(stdin io.Reader, stdout io.Writer) {
 	}
 	var sessions Sessions
 	for url := range strings.FieldsSeq(os.Getenv(urlsEnv)) {
-		s, err := signalbox.Dial(context.Background(), url)
+		s, err := signalbox.Dial(context.Background(), url, signalbox.WithLazyConnect()) // another incident may keep the server away
 		must(err)
 		sessions = append(sessions, s)
 	}

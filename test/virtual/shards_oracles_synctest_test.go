@@ -211,12 +211,11 @@ func (g *randomGroup) mayTakeLocked(m *randomMember, name string) bool {
 
 // isUnreadLocked reports whether a shard that has no function may wait for the reader of its owner.
 func (g *randomGroup) isUnreadLocked(name string, o shards.ShardInfo) bool {
-	i := slices.IndexFunc(g.state.members, func(m *randomMember) bool { return m.ID() == o.Session && time.Since(m.pause) < returnTime })
-	if i < 0 {
+	if !slices.ContainsFunc(g.state.members, func(m *randomMember) bool { return m.ID() == o.Session && time.Since(m.pause) < returnTime }) {
 		return false
 	}
 	since, is := g.state.unread[name]
-	if m := g.state.members[i]; !is || m.faults > 0 || m.faultAt.After(since) { // it may have lost its lease, and got the shard anew
+	if !is {
 		since = time.Now()
 		g.state.unread[name] = since
 	}
