@@ -104,7 +104,7 @@ func (c cell) run(t *testing.T) {
 	t.Helper()
 	defer func() {
 		if t.Failed() {
-			t.Logf("SIGNALBOX_CELL=%q go test ./suite", c.name())
+			t.Logf("SIGNALBOX_CELL=%q go test ./suite -run TestPromises", c.name())
 		}
 	}()
 	inWorld(t, c.world, max(c.kind.Servers, 1), func(w *World) { c.promise.Try(w, c.kind) })

@@ -16,11 +16,12 @@
 //
 // A cell that fails prints how to run it alone:
 //
-//	SIGNALBOX_CELL="P6/waiters die/fair/virtual" go test ./suite
+//	SIGNALBOX_CELL="P6/waiters die/fair/virtual" go test ./suite -run TestPromises
 //
 // # A new kind
 //
-// Add one row to Kinds. A kind with a promise that does not hold for it needs a reason in the row of that promise.
+// Add one row to Kinds. A kind with a promise that does not hold for it needs a reason in the row of that promise. Cells for methods
+// that its locks do not have (Holder, IsLocked, ForceUnlock, Locker) are left out: make promises shows which.
 //
 // # Not covered
 //
