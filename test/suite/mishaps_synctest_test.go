@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +21,7 @@ import (
 	"github.com/signalbox-go/signalbox/election"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/redlock"
+	"github.com/signalbox-go/signalbox/test"
 )
 
 // mishaps is a crowd of which the servers' clocks are set back and queues are lost: no two hold it, tokens rise, nothing is lost, and a
@@ -34,9 +36,9 @@ type mishaps struct {
 	monitor      monitor
 	grants       atomic.Int64
 	waiting      atomic.Int64
-	steps        atomic.Int64           // how often a clock was set
-	ahead        []atomic.Int64         // by server: how far its clock is ahead
-	old          [][]map[string]keyCopy // by server: what it had before
+	steps        atomic.Int64    // how often a clock was set
+	ahead        []atomic.Int64  // by server: how far its clock is ahead
+	old          [][]test.Backup // by server: what it had before
 
 	mu struct {
 		sync.Mutex
@@ -56,7 +58,7 @@ type useOf struct {
 func (w *World) onMishaps(k Kind, seed uint64, lasts time.Duration) {
 	w.Helper()
 	h := &mishaps{World: w, k: k, rough: seed&1 != 0, wires: seed&2 != 0}
-	h.ahead, h.old = make([]atomic.Int64, len(w.redis)), make([][]map[string]keyCopy, len(w.redis))
+	h.ahead, h.old = make([]atomic.Int64, len(w.redis)), make([][]test.Backup, len(w.redis))
 	for i, m := range w.redis {
 		m.Server().SetPreHook(func(_ *server.Peer, command string, _ ...string) bool {
 			if strings.HasPrefix(command, "EVAL") {
@@ -132,6 +134,71 @@ func (h *mishaps) step(i int, step time.Duration) {
 	for _, key := range m.Keys() {
 		if left := m.TTL(key); step < 0 && left > 0 { // set forward, the embedded server does that itself
 			m.SetTTL(key, left-step)
+		}
+	}
+}
+
+// happens does something to the clock or a key of a server.
+func (h *mishaps) happens(c chance) {
+	i := c.IntN(len(h.redis))
+	m := h.redis[i]
+	keys := slices.DeleteFunc(m.Keys(), func(key string) bool {
+		return !strings.Contains(key, "{") && key != "a" && !strings.HasPrefix(key, "a")
+	})
+	key := ""
+	if len(keys) > 0 {
+		key = keys[c.IntN(len(keys))]
+	}
+	isQueue := h.k.In == nil && (strings.HasSuffix(key, "queue") || strings.HasSuffix(key, "heartbeats") || strings.HasSuffix(key, "readers"))
+	back := []time.Duration{time.Microsecond, time.Millisecond, 300 * time.Millisecond, 2 * time.Second, 28 * time.Second, 100 * time.Second, 2 * time.Hour}
+	what, step := c.IntN(14), -back[c.IntN(len(back))]
+	const year = 365 * 24 * time.Hour
+	switch {
+	case what < 4:
+		if h.rough && c.IntN(2) == 0 {
+			step = append(slices.Repeat([]time.Duration{-step}, 4), year, -year, 20*year, -20*year)[c.IntN(8)]
+		}
+		h.note("the clock of %d: %v", i, step)
+		h.step(i, step)
+		return
+	case what == 4:
+		h.old[i] = append(h.old[i], test.BackupOf(m))
+		return
+	case key == "" || !h.rough && (!isQueue || what > 7):
+		return
+	}
+	h.note("%s of %d: %d", key, i, what)
+	one := test.BackupOf(m)[key]
+	switch {
+	case what < 7:
+		m.Del(key)
+	case what == 7:
+		m.SetTTL(key, c.below(time.Second)+1)
+	case what == 8:
+		m.SetTTL(key, 200*year)
+	case what == 9:
+		_ = h.Do(h.admins[i], key, "PERSIST").Error()
+	case what == 10 && one.Text != "":
+		_ = m.Set(key, one.Text[:c.IntN(len(one.Text))])
+		m.SetTTL(key, max(one.Life, time.Second))
+	case what == 10:
+		for _, name := range slices.Sorted(maps.Keys(one.Fields)) {
+			m.HSet(key, name, one.Fields[name][:c.IntN(len(one.Fields[name])+1)])
+		}
+		if members := slices.Sorted(maps.Keys(one.Members)); len(members) > 0 {
+			_, _ = m.ZAdd(key, float64(c.IntN(1000)), members[c.IntN(len(members))])
+		}
+	case what == 11:
+		others := []test.BackupKey{{Text: "x"}, {Fields: map[string]string{"x": "x"}}, {Members: map[string]float64{"x": 1}}, {List: []string{"x"}}}
+		others[c.IntN(4)].Restore(m, key)
+		time.Sleep(c.below(3 * time.Second))
+		m.Del(key)
+	case len(h.old[i]) > 0:
+		old := h.old[i][c.IntN(len(h.old[i]))]
+		if what == 13 { // all that it had, as a restart with an old file
+			old.Restore(m)
+		} else if c, is := old[key]; is {
+			c.Restore(m, key)
 		}
 	}
 }

@@ -75,7 +75,7 @@ func (a *movingAddress) session(mod func(*rueidis.ClientOption), options ...sign
 // failOver gives the second server all keys, and lets the address lead to it. demoted says that the first one refuses writes
 // from now on. Otherwise it serves as before.
 func (a *movingAddress) failOver(demoted bool) { //nolint:revive // a fact about the server
-	backupOf(a.T, a.redis).restore(a.T, a.next)
+	backupOf(a.redis).Restore(a.next)
 	if demoted {
 		a.redis.Server().SetPreHook(func(c *server.Peer, command string, _ ...string) bool {
 			refuses := strings.HasPrefix(command, "EVAL")

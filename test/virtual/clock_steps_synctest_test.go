@@ -25,6 +25,7 @@ import (
 	"github.com/signalbox-go/signalbox/multilock"
 	"github.com/signalbox-go/signalbox/once"
 	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/test"
 )
 
 // owned is what only one session can have.
@@ -199,7 +200,7 @@ func TestAClockBeforeTokensCountIsNamed(t *testing.T) {
 }
 
 // keyFaults returns what another program may do to a key, as commands, by name: it has now the value now, and had old once.
-func keyFaults(key string, now, old keyBackup) map[string][][]string {
+func keyFaults(key string, now, old test.BackupKey) map[string][][]string {
 	clear := []string{"DEL", key}
 	all := map[string][][]string{
 		"deleted":   {clear},
@@ -211,40 +212,40 @@ func keyFaults(key string, now, old keyBackup) map[string][][]string {
 		"a zset":    {clear, {"ZADD", key, "1", "x"}},
 	}
 	restored := [][]string{clear}
-	if old.text != "" {
-		restored = append(restored, []string{"SET", key, old.text})
+	if old.Text != "" {
+		restored = append(restored, []string{"SET", key, old.Text})
 	}
-	for field, value := range old.fields {
+	for field, value := range old.Fields {
 		restored = append(restored, []string{"HSET", key, field, value})
 	}
-	for member, score := range old.members {
+	for member, score := range old.Members {
 		restored = append(restored, []string{"ZADD", key, strconv.FormatFloat(score, 'f', 0, 64), member})
 	}
 	if len(restored) > 1 {
 		all["restored"] = restored
 	}
-	for _, field := range slices.Sorted(maps.Keys(now.fields)) {
+	for _, field := range slices.Sorted(maps.Keys(now.Fields)) {
 		all["without field "+field] = [][]string{{"HDEL", key, field}}
 		all["empty field "+field] = [][]string{{"HSET", key, field, ""}}
 		all["nonsense in field "+field] = [][]string{{"HSET", key, field, strings.Repeat("x", 60)}}
-		all["short field "+field] = [][]string{{"HSET", key, field, now.fields[field][:min(15, len(now.fields[field]))]}}
+		all["short field "+field] = [][]string{{"HSET", key, field, now.Fields[field][:min(15, len(now.Fields[field]))]}}
 	}
-	for member := range now.members {
+	for member := range now.Members {
 		all["without member "+member] = [][]string{{"ZREM", key, member}}
 		all["score 1 of "+member] = [][]string{{"ZADD", key, "1", member}}
 	}
 	switch {
-	case now.fields != nil:
+	case now.Fields != nil:
 		all["one field more"] = [][]string{{"HSET", key, strings.Repeat("x", 22), "x"}}
-	case now.members != nil:
+	case now.Members != nil:
 		all["one member more"] = [][]string{{"ZADD", key, strconv.FormatInt(time.Now().Add(100*time.Second).UnixMicro(), 10), "x"}}
 	default:
-		for _, length := range []int{0, 4, 20, 61, len(now.text) - 1} {
-			if length < len(now.text) {
-				all[fmt.Sprint("the first bytes ", length)] = [][]string{{"SET", key, now.text[:length], "KEEPTTL"}}
+		for _, length := range []int{0, 4, 20, 61, len(now.Text) - 1} {
+			if length < len(now.Text) {
+				all[fmt.Sprint("the first bytes ", length)] = [][]string{{"SET", key, now.Text[:length], "KEEPTTL"}}
 			}
 		}
-		all["more bytes"] = [][]string{{"SET", key, now.text + strings.Repeat("x", 80), "KEEPTTL"}}
+		all["more bytes"] = [][]string{{"SET", key, now.Text + strings.Repeat("x", 80), "KEEPTTL"}}
 	}
 	return all
 }
@@ -258,7 +259,7 @@ type faultScene struct {
 	take     holding // by the next session
 	holder   *owned  // nil: the name is free
 	waiting  <-chan locktest.Result[*owned]
-	old      backup // a minute before
+	old      test.Backup // a minute before
 }
 
 func (s *faultScene) later(n int, take holding) <-chan locktest.Result[*owned] {
@@ -278,7 +279,7 @@ func (f *fixture) newFaultScene(ctx context.Context, name, state string) *faultS
 	require.NoError(f, err)
 	waited := s.later(1, s.take)
 	time.Sleep(5 * time.Second)
-	s.old = backupOf(f.T, f.redis)
+	s.old = backupOf(f.redis)
 	require.NoError(f, before.release())
 	require.NoError(f, locktest.MustHave(f, waited).release())
 	time.Sleep(70 * time.Second)
@@ -393,7 +394,7 @@ func TestAFaultOfAKeyIsBoundedOrNamed(t *testing.T) {
 
 // fault returns the fault of that number, no commands if there are no more. deletedOnly leaves out all faults but that of a deleted key.
 func (s *faultScene) fault(n int, deletedOnly bool) (key, what string, commands [][]string) { //nolint:revive // a part of the table
-	all := backupOf(s.T, s.redis)
+	all := backupOf(s.redis)
 	for _, key := range slices.Sorted(maps.Keys(all)) {
 		faults := keyFaults(key, all[key], s.old[key])
 		if deletedOnly {

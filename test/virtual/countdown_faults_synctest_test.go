@@ -15,6 +15,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/countdown"
+	"github.com/signalbox-go/signalbox/test"
 )
 
 // latchScene is a round of three ids, of which one was counted, and a waiter; a round before it is over.
@@ -24,7 +25,7 @@ type latchScene struct {
 	latches []*countdown.Latch // of three processes
 	round   countdown.Round
 	waiting <-chan error
-	old     backup // while the round before was running
+	old     test.Backup // while the round before was running
 }
 
 func (f *fixture) newLatchScene() *latchScene {
@@ -34,7 +35,7 @@ func (f *fixture) newLatchScene() *latchScene {
 	}
 	before := mustStart(f, s.latches[0], 2)
 	mustCount(f, before, 1, "1")
-	s.old = backupOf(f.T, f.redis)
+	s.old = backupOf(f.redis)
 	mustCount(f, before, 0, "2")
 	time.Sleep(time.Minute)
 	s.round = mustStart(f, s.latches[0], 3)
@@ -86,7 +87,7 @@ func TestAFaultOfALatchIsBoundedOrNamed(t *testing.T) {
 	for n, more := 0, true; more; n++ {
 		bubbleOfUsers(t, func(f *fixture) {
 			s := f.newLatchScene()
-			all := backupOf(f.T, f.redis)
+			all := backupOf(f.redis)
 			key := slices.Collect(maps.Keys(all))[0]
 			faults := keyFaults(key, all[key], s.old[key])
 			if more = n < len(faults); !more {

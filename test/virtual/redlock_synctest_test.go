@@ -18,6 +18,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/redlock"
+	"github.com/signalbox-go/signalbox/test"
 )
 
 // readyBubble runs a test in virtual time, with so many servers that grant at once.
@@ -346,9 +347,9 @@ func TestRedlock_ForeignKeyOfAMajority_EndsACallAtOnce(t *testing.T) {
 					t.Parallel()
 					readyBubble(t, 3, func(r *redlockServers) {
 						mu, _ := r.lock(redlock.Fenced())
-						var ready []backup
+						var ready []test.Backup
 						for _, f := range r.servers[:bad] {
-							ready = append(ready, backupOf(r.T, f.redis))
+							ready = append(ready, backupOf(f.redis))
 							f.redis.Del(key)
 							_, err := f.redis.RPush(key, "x")
 							require.NoError(r, err)
@@ -367,7 +368,7 @@ func TestRedlock_ForeignKeyOfAMajority_EndsACallAtOnce(t *testing.T) {
 							list, err := f.redis.List(key)
 							require.NoError(r, err)
 							require.Equal(r, []string{"x"}, list)
-							ready[i].restore(r.T, f.redis)
+							ready[i].Restore(f.redis)
 						}
 						time.Sleep(time.Second)
 						require.NoError(r, r.mustLock(mu).Unlock())

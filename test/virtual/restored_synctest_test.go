@@ -5,7 +5,6 @@ package virtual_test
 import (
 	"context"
 	"fmt"
-	"maps"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -21,66 +20,13 @@ import (
 	"github.com/signalbox-go/signalbox/once"
 	"github.com/signalbox-go/signalbox/rwlock"
 	"github.com/signalbox-go/signalbox/semaphore"
+	"github.com/signalbox-go/signalbox/test"
 )
 
-// backup is all keys of a server, as of one moment.
-type backup map[string]keyBackup
-
-// keyBackup is one key, with the value of its type.
-type keyBackup struct {
-	text    string
-	fields  map[string]string
-	members map[string]float64
-	life    time.Duration // 0 if it does not end
-}
-
-func backupOf(t *testing.T, m *miniredis.Miniredis) backup {
-	t.Helper()
+// backupOf returns all keys of a server, once nothing is under way.
+func backupOf(m *miniredis.Miniredis) test.Backup {
 	synctest.Wait()
-	all := make(backup)
-	for _, key := range m.Keys() {
-		one := keyBackup{life: m.TTL(key)}
-		var err error
-		switch kind := m.Type(key); kind {
-		case "string":
-			one.text, err = m.Get(key)
-		case "hash":
-			one.fields = make(map[string]string)
-			var fields []string
-			fields, err = m.HKeys(key)
-			for _, field := range fields {
-				one.fields[field] = m.HGet(key, field)
-			}
-		case "zset":
-			one.members, err = m.SortedSet(key) // which the server uses further
-			one.members = maps.Clone(one.members)
-		default:
-			t.Fatalf("%s has the type %s", key, kind)
-		}
-		require.NoError(t, err)
-		all[key] = one
-	}
-	return all
-}
-
-// restore gives a server these keys, with the lives that they had, and no others.
-func (b backup) restore(t *testing.T, m *miniredis.Miniredis) {
-	t.Helper()
-	m.FlushAll()
-	for key, one := range b {
-		for field, value := range one.fields {
-			m.HSet(key, field, value)
-		}
-		for member, score := range one.members {
-			require.NoError(t, no(m.ZAdd(key, score, member)))
-		}
-		if one.fields == nil && one.members == nil {
-			require.NoError(t, m.Set(key, one.text))
-		}
-		if one.life > 0 {
-			m.SetTTL(key, one.life)
-		}
-	}
+	return test.BackupOf(m)
 }
 
 // If a backup brings back an old outcome or an old round, that is what callers see. A later round is reported as lost.
@@ -92,7 +38,7 @@ func TestARestoredOutcomeOrRoundIsTheOldOne(t *testing.T) {
 		require.Equal(f, "old", doOnce(f.Context(), o, "old", 0).value)
 		old, err := latch.Start(f.Context(), 1)
 		require.NoError(f, err)
-		kept := backupOf(f.T, f.redis)
+		kept := backupOf(f.redis)
 		require.NoError(f, o.Forget(f.Context()))
 		require.Equal(f, "new", doOnce(f.Context(), o, "new", 0).value)
 		require.NoError(f, no(old.CountDown(f.Context(), "x")))
@@ -103,7 +49,7 @@ func TestARestoredOutcomeOrRoundIsTheOldOne(t *testing.T) {
 		go func() { waiting <- later.Wait(f.Context()) }()
 		time.Sleep(5 * time.Second)
 
-		kept.restore(f.T, f.redis)
+		kept.Restore(f.redis)
 		restored := time.Now()
 		require.ErrorIs(f, <-waiting, signalbox.ErrRoundLost)
 		require.LessOrEqual(f, time.Since(restored), time.Second)
@@ -144,7 +90,7 @@ func TestALostRoundIsNotTakenForOpen(t *testing.T) {
 					}
 					first := starts()
 					opens(first)
-					kept := backupOf(f.T, f.redis)
+					kept := backupOf(f.redis)
 					time.Sleep(time.Second)
 					f.stepsClock(clock, ahead[0])
 					lost := mine.RoundOf(starts().ID())
@@ -153,7 +99,7 @@ func TestALostRoundIsNotTakenForOpen(t *testing.T) {
 					time.Sleep(5 * time.Second)
 
 					f.stepsClock(clock, ahead[1])
-					kept.restore(f.T, f.redis)
+					kept.Restore(f.redis)
 					for range rounds {
 						opens(starts())
 					}
@@ -179,11 +125,11 @@ func TestALostDowngradeIsRepeated(t *testing.T) {
 			mu := rwlock.New(f.user().Session, "a")
 			held := atOnce(f.T, mu)
 			time.Sleep(5 * time.Second)
-			kept := backupOf(f.T, f.redis)
+			kept := backupOf(f.redis)
 			began := time.Now()
 			require.NoError(f, mu.Downgrade(f.Context(), held))
 			time.Sleep(after)
-			kept.restore(f.T, f.redis)
+			kept.Restore(f.redis)
 
 			ctx, cancel := context.WithTimeout(f.Context(), 10*lease)
 			defer cancel()
@@ -225,12 +171,12 @@ func TestALostLeaveKeepsNoWaiterOut(t *testing.T) {
 					ctx, cancel := context.WithCancel(f.Context())
 					leaves := locktest.LaterWith(ctx, much)
 					time.Sleep(5 * time.Second)
-					kept := backupOf(f.T, f.redis)
+					kept := backupOf(f.redis)
 					cancel()
 					require.ErrorIs(f, locktest.MustFail(f, leaves), context.Canceled)
 					time.Sleep(age)
 
-					kept.restore(f.T, f.redis)
+					kept.Restore(f.redis)
 					began := time.Now()
 					for _, waiting := range []<-chan locktest.Result[signalbox.Lease]{
 						locktest.LaterWith(f.Context(), other), locktest.LaterWith(f.Context(), little),
@@ -271,9 +217,9 @@ func TestLostEndsOfAttemptsKeepNoWaiterOut(t *testing.T) {
 				})
 			}
 			time.Sleep(5 * time.Second)
-			kept := backupOf(f.T, f.redis)
+			kept := backupOf(f.redis)
 			time.Sleep(2 * time.Second)
-			kept.restore(f.T, f.redis)
+			kept.Restore(f.redis)
 			for n := range sessions {
 				uses[n].Store(0)
 			}

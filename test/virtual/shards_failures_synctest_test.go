@@ -20,6 +20,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/scripts"
 	"github.com/signalbox-go/signalbox/shards"
+	"github.com/signalbox-go/signalbox/test"
 )
 
 // The rows of "Failure" in package shards that no other test shows.
@@ -118,7 +119,7 @@ type configuredGroup struct {
 	g       *shards.Group
 	m       *shards.Member // the member whose wire is that of the first of members
 	members []*shardMember
-	before  backup // the server's data before the setting was changed
+	before  test.Backup // the server's data before the setting was changed
 }
 
 func (cg *configuredGroup) view() *shards.View {
@@ -173,7 +174,7 @@ func TestSettingsOfAGroupOutliveItsData(t *testing.T) {
 		for fault, strike := range map[string]func(x *configuredGroup){
 			"DataLost": func(x *configuredGroup) { x.w.redis.FlushAll() },
 			"NewestLost": func(x *configuredGroup) { // a failover: the server is another one
-				x.before.restore(x.w.T, x.w.redis)
+				x.before.Restore(x.w.redis)
 				for _, m := range x.members {
 					m.wire.cut()
 				}
@@ -203,7 +204,7 @@ func TestSettingsOfAGroupOutliveItsData(t *testing.T) {
 					reads.Go(func() { locktest.TakeUp(x.m) })
 					x.members = []*shardMember{first, x.log.member(c.set, shardDrain), x.log.member(c.set, shardDrain)}
 					time.Sleep(10 * time.Second)
-					x.before = backupOf(w.T, w.redis)
+					x.before = backupOf(w.redis)
 					c.change(x)
 					time.Sleep(10 * time.Second)
 					c.is(x)

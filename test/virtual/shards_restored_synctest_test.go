@@ -16,6 +16,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/scripts"
 	"github.com/signalbox-go/signalbox/shards"
+	"github.com/signalbox-go/signalbox/test"
 )
 
 // A failover to a replica that was behind: the server knows the group as it was. Within seconds each shard has one live owner again,
@@ -32,7 +33,7 @@ func TestServerThatLostTheNewestWritesGivesNoShardTwoOwners(t *testing.T) {
 				all := []*shardMember{a, b, c}
 				l.untilEven(n, all...)
 				time.Sleep(2 * time.Minute)
-				kept := backupOf(w.T, w.redis)
+				kept := backupOf(w.redis)
 				switch what {
 				case "join":
 					all = append(all, l.member(set, shardDrain))
@@ -47,7 +48,7 @@ func TestServerThatLostTheNewestWritesGivesNoShardTwoOwners(t *testing.T) {
 					all = []*shardMember{a, b, l.member(set, shardDrain)}
 				}
 				time.Sleep(age)
-				kept.restore(w.T, w.redis)
+				kept.Restore(w.redis)
 				time.Sleep(5 * time.Second)
 				for until := time.Now().Add(time.Minute); time.Now().Before(until); time.Sleep(250 * time.Millisecond) {
 					require.Empty(w, l.ownedTwice(), "%s, %v", what, age)
@@ -78,11 +79,11 @@ func TestAServerThatForgotALeaveHearsItAgain(t *testing.T) {
 			b, c := l.member(shards.Count(n), shardDrain), l.member(shards.Count(n), shardDrain)
 			l.untilEven(n, a, b, c)
 			time.Sleep(time.Minute)
-			kept := backupOf(w.T, w.redis)
+			kept := backupOf(w.redis)
 			a.cancel()
 			time.Sleep(2 * time.Second)
 			require.Equal(w, []int{1, n - 1}, []int{a.load(), b.load() + c.load()})
-			kept.restore(w.T, w.redis)
+			kept.Restore(w.redis)
 			if isCut {
 				for _, m := range []*shardMember{a, b, c} {
 					m.wire.cut()
@@ -114,7 +115,7 @@ func TestAnOldKeyOfAGroupStrandsNoShard(t *testing.T) {
 					l := newShardLog(w)
 					members := l.some(n, 2)
 					time.Sleep(time.Minute)
-					kept := backupOf(w.T, w.redis)
+					kept := backupOf(w.redis)
 					if since == "moves" {
 						members = append(members, l.member(shards.Count(n), shardDrain))
 						l.untilEven(n, members...)
@@ -125,9 +126,9 @@ func TestAnOldKeyOfAGroupStrandsNoShard(t *testing.T) {
 						time.Sleep(10 * time.Second)
 						members = nil
 					}
-					now := backupOf(w.T, w.redis)
+					now := backupOf(w.redis)
 					now[key+suffix] = kept[key+suffix]
-					now.restore(w.T, w.redis)
+					now.Restore(w.redis)
 					if members == nil {
 						members = []*shardMember{l.member(shards.Count(n), shardDrain), l.member(shards.Count(n), shardDrain)}
 					}
@@ -151,13 +152,13 @@ func TestServerThatLostWritesAndTimeGrantsWhatMembersTake(t *testing.T) {
 		ahead := w.skewed()
 		l := newShardLog(w)
 		members := l.some(n, 3)
-		kept := backupOf(w.T, w.redis)
+		kept := backupOf(w.redis)
 		time.Sleep(10 * time.Minute)
 		members[2].leave()
 		l.untilEven(n, members[:2]...)
 		time.Sleep(time.Second)
 		ahead.Store(-int64(20 * time.Minute))
-		kept.restore(w.T, w.redis)
+		kept.Restore(w.redis)
 		time.Sleep(30 * time.Second)
 		require.LessOrEqual(w, l.untilEven(n, members[:2]...), 10*time.Second)
 		l.requireSound()
@@ -176,13 +177,13 @@ func TestNamesOfASyncThatTheServerLost(t *testing.T) {
 		l.untilEven(3, a, b)
 		shown := l.watches(a.group)
 		time.Sleep(time.Minute)
-		kept := backupOf(w.T, w.redis)
+		kept := backupOf(w.redis)
 		require.NoError(w, a.group.Sync(w.Context(), []string{"b", "c", "d", "e", "f"}))
 		time.Sleep(10 * time.Second)
 		require.Equal(w, 5, shown.Load().Count)
 		require.Equal(w, 1, shown.Load().Unowned)
 		had := append([]string{"a"}, append(a.shards(), b.shards()...)...)
-		kept.restore(w.T, w.redis)
+		kept.Restore(w.redis)
 		time.Sleep(30 * time.Second)
 		v, err := a.group.View(w.Context())
 		require.NoError(w, err)
@@ -222,9 +223,9 @@ func TestNamesThatASyncRemovedDoNotComeBack(t *testing.T) {
 // Names that members set again late, after the server lost them, undo no Sync that came meanwhile.
 func TestNamesThatComeBackLateUndoNoSync(t *testing.T) {
 	t.Parallel()
-	for loss, lose := range map[string]func(w *fixture, older backup){
-		"data":          func(w *fixture, _ backup) { w.redis.FlushAll() },
-		"newest writes": func(w *fixture, older backup) { older.restore(w.T, w.redis) },
+	for loss, lose := range map[string]func(w *fixture, older test.Backup){
+		"data":          func(w *fixture, _ test.Backup) { w.redis.FlushAll() },
+		"newest writes": func(w *fixture, older test.Backup) { older.Restore(w.redis) },
 	} {
 		t.Run(loss, func(t *testing.T) {
 			t.Parallel()
@@ -232,7 +233,7 @@ func TestNamesThatComeBackLateUndoNoSync(t *testing.T) {
 				l := newShardLog(w)
 				a, b := l.member(shards.Names(), shardDrain), l.member(shards.Names(), shardDrain)
 				time.Sleep(5 * time.Second)
-				older := backupOf(w.T, w.redis)
+				older := backupOf(w.redis)
 				require.NoError(w, a.group.Sync(w.Context(), []string{"a", "b", "c", "d"}))
 				l.untilEven(4, a, b)
 				time.Sleep(time.Minute)
@@ -332,7 +333,7 @@ func TestObserversForgetWhatTheServerLost(t *testing.T) {
 					g := shards.New(w.user().Session, "a", shards.Count(n))
 					shown := l.watches(g)
 					time.Sleep(time.Minute)
-					kept := backupOf(w.T, w.redis)
+					kept := backupOf(w.redis)
 					l.member(shards.Count(n), shardDrain).kill() // who knew the newest versions is no more
 					time.Sleep(12 * time.Second)
 					ahead.Store(-int64(back))
@@ -343,7 +344,7 @@ func TestObserversForgetWhatTheServerLost(t *testing.T) {
 						w.redis.FlushAll()
 						members = l.some(n, 2)
 					} else {
-						kept.restore(w.T, w.redis)
+						kept.Restore(w.redis)
 					}
 					for range 20 {
 						time.Sleep(10 * time.Second)
@@ -386,11 +387,11 @@ func TestObserversForgetAMoveThatTheServerLost(t *testing.T) {
 			}
 		}
 		a.wire.goSilent()
-		kept := backupOf(w.T, w.redis)
+		kept := backupOf(w.redis)
 		require.NoError(w, g.Move(w.Context(), a.shards()[0], to))
 		time.Sleep(1500 * time.Millisecond)
 		require.Equal(w, 1, shown.Load().Draining)
-		kept.restore(w.T, w.redis)
+		kept.Restore(w.redis)
 		require.NoError(w, b.SetValue(w.Context(), "a later version than the observer knows"))
 		a.wire.heal()
 		time.Sleep(10 * time.Second)
@@ -415,10 +416,10 @@ func TestALaterResizeThanTheOneThatTheServerLost(t *testing.T) {
 		a, b := l.member(shards.Count(8), shardDrain), l.member(shards.Count(8), shardDrain)
 		l.untilEven(8, a, b)
 		time.Sleep(time.Minute)
-		kept := backupOf(w.T, w.redis)
+		kept := backupOf(w.redis)
 		require.NoError(w, a.group.Resize(w.Context(), 12))
 		l.untilEven(12, a, b)
-		kept.restore(w.T, w.redis)
+		kept.Restore(w.redis)
 		b.wire.goSilent()
 		require.NoError(w, shards.New(w.user().Session, "a", shards.Count(8)).Resize(w.Context(), 20))
 		time.Sleep(20 * time.Second)
@@ -458,10 +459,10 @@ func TestTheLastOfTwoResizesCounts(t *testing.T) {
 				moves, _ := l.reset()
 				require.Zero(w, moves)
 
-				kept := backupOf(w.T, w.redis)
+				kept := backupOf(w.redis)
 				go func() { results <- a.group.Resize(w.Context(), 12) }()
 				time.Sleep(100 * time.Millisecond)
-				kept.restore(w.T, w.redis) // no member has polled
+				kept.Restore(w.redis) // no member has polled
 				require.NoError(w, <-results)
 				l.untilEven(12, a, b)
 			})
@@ -476,7 +477,7 @@ func TestALostSetThatIsCalledWrongIsGivenUp(t *testing.T) {
 		l := newShardLog(w)
 		a, b := l.member(shards.Count(8), shardDrain), l.member(shards.Count(8), shardDrain)
 		l.untilEven(8, a, b)
-		kept := backupOf(w.T, w.redis)
+		kept := backupOf(w.redis)
 		require.NoError(w, a.group.Resize(w.Context(), 12))
 		l.untilEven(12, a, b)
 		var calls atomic.Int64
@@ -487,7 +488,7 @@ func TestALostSetThatIsCalledWrongIsGivenUp(t *testing.T) {
 			calls.Add(1)
 			return "ERR bad argument script: 0a1b, on @user_script:12."
 		})
-		kept.restore(w.T, w.redis)
+		kept.Restore(w.redis)
 		time.Sleep(time.Minute)
 		require.EqualValues(w, 2, calls.Load())
 		l.untilEven(8, a, b)

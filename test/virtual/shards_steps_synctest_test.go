@@ -156,8 +156,8 @@ func (g *randomGroup) embedded() {
 		moving: isMoving.Store,
 		clock:  func(step time.Duration) { ahead.Add(int64(step)) },
 		backup: func() func() {
-			kept := backupOf(g.w.T, redis)
-			return func() { kept.restore(g.w.T, redis) }
+			kept := backupOf(redis)
+			return func() { kept.Restore(redis) }
 		},
 	}
 }
