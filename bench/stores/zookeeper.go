@@ -6,12 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -32,8 +32,11 @@ func startZookeeper(members int) (*server, error) {
 		return nil, err
 	}
 	jars, err := filepath.Glob(filepath.Join(library, "zookeeper-[0-9]*.jar"))
-	if err != nil || len(jars) != 1 {
-		return nil, fmt.Errorf("the server of ZooKeeper in %s: found %q: %w", library, jars, err)
+	if err != nil {
+		return nil, err
+	}
+	if len(jars) != 1 {
+		return nil, fmt.Errorf("the server of ZooKeeper in %s: found %q", library, jars)
 	}
 	s := &server{strings.TrimSuffix(strings.TrimPrefix(filepath.Base(jars[0]), "zookeeper-"), ".jar"), "", func() {}}
 	addresses, err := freeAddresses(3 * members)
@@ -43,8 +46,8 @@ func startZookeeper(members int) (*server, error) {
 	s.address = strings.Join(addresses[:members], ",")
 	var ensemble strings.Builder // empty for one member, which needs no other
 	for i := range members {
-		if _, election, err := net.SplitHostPort(addresses[2*members+i]); err == nil && members > 1 {
-			fmt.Fprintf(&ensemble, "server.%d=%s:%s\n", i+1, addresses[members+i], election)
+		if members > 1 {
+			fmt.Fprintf(&ensemble, "server.%d=%s:%s\n", i+1, addresses[members+i], portOf(addresses[2*members+i]))
 		}
 	}
 	for i, address := range addresses[:members] {
@@ -63,20 +66,25 @@ func startZookeeper(members int) (*server, error) {
 	return s, nil
 }
 
-// zookeeperLibrary returns the folder of the server's archives. Maven fetches them the first time.
-func zookeeperLibrary() (string, error) {
+func portOf(address string) string { return address[strings.LastIndex(address, ":")+1:] }
+
+// zookeeperLibrary returns the folder of the server's archives, which Maven fills anew in each run.
+var zookeeperLibrary = sync.OnceValues(func() (string, error) { //nolint:gochecknoglobals // both ensembles have it
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", err
 	}
 	library := filepath.Join(cache, "signalbox-stores", "zookeeper")
+	if err := os.RemoveAll(library); err != nil { // it may have another version
+		return "", err
+	}
 	fetch := exec.Command("mvn", "--batch-mode", "--quiet", "--file", "zookeeper.xml", //nolint:noctx // it ends by itself
 		"dependency:copy-dependencies", "-DoutputDirectory="+library)
 	if out, err := fetch.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("mvn: %w: %s", err, out)
 	}
 	return library, nil
-}
+})
 
 // startMember starts one member. A session lasts between 2 and 20 ticks.
 func startMember(library string, id int, address, ensemble string) (stop func(), err error) {
@@ -84,9 +92,9 @@ func startMember(library string, id int, address, ensemble string) (stop func(),
 	if err != nil {
 		return nil, err
 	}
-	config, port := filepath.Join(folder, "zoo.cfg"), address[strings.LastIndex(address, ":")+1:]
+	config := filepath.Join(folder, "zoo.cfg")
 	text := fmt.Sprintf("tickTime=1000\nmaxSessionTimeout=60000\ninitLimit=10\nsyncLimit=5\nadmin.enableServer=false\nmaxClientCnxns=0\n"+
-		"dataDir=%s\nclientPort=%s\nclientPortAddress=127.0.0.1\n%s", folder, port, ensemble)
+		"dataDir=%s\nclientPort=%s\nclientPortAddress=127.0.0.1\n%s", folder, portOf(address), ensemble)
 	err = errors.Join(os.WriteFile(config, []byte(text), 0o600),
 		os.WriteFile(filepath.Join(folder, "myid"), []byte(strconv.Itoa(id)), 0o600))
 	if err != nil {
