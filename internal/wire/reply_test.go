@@ -193,7 +193,7 @@ func TestServerTimeIsKnownFromTheLastReply(t *testing.T) {
 	later := timers.At(time.Hour+time.Minute, time.Now().Add(-time.Hour)) // the wall clock was set back
 	require.Equal(t, noon+60_000_000, c.NotAfter(1, later, 0))
 	c.Observe(2, noon-5_000_000, later)
-	require.Equal(t, noon-5_000_000, c.NotAfter(1, later, 0), "the last answer wins, also one that is behind")
+	require.Equal(t, noon-5_000_000, c.NotAfter(1, later, 0), "the last reply counts, also one that is behind")
 }
 
 // P4: in a cluster a slot uses the clock of its own node, whatever the replies of others contain meanwhile.

@@ -306,7 +306,7 @@ func TestJavaDropsTheHeadOfTheQueueAtItsDeadline(t *testing.T) {
 		addToQueue(t, server, "z", now()-1)
 		published := receive(t, server, queueChannel+"x")
 		require.Equal(t, "false", p.must(t, "a", "fair-trynow", "a"))
-		require.Equal(t, []string{"y", "z"}, queued(t, server), "who is not the first is left alone, and who tries gets no place")
+		require.Equal(t, []string{"y", "z"}, queued(t, server), "only the first in the queue is removed, and a try makes no entry")
 		require.Equal(t, int64(2), server.MustDo(t, "ZCARD", deadlinesKey))
 		require.Empty(t, published, "it is not notified")
 	})

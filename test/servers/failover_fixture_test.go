@@ -352,9 +352,9 @@ func (h *holderLog) last() uint64 {
 	return h.mu.last
 }
 
-// enter takes note that a lease begins, which was asked for when the greatest token was before. Another that is trusted still
-// overlaps with it. Where two servers grant, or a grant can be lost, who had it may come here behind the next: then the order
-// in which they come is not that of their tokens, unless one asked when the other had come.
+// enter records the beginning of a lease that was requested when the greatest token was before. Another lease that is still
+// trusted overlaps with it. If two servers grant, or a grant can be lost, the earlier holder may call enter after the later
+// one: then the order of the calls is that of the tokens only if one lease was requested after enter for the other.
 func (h *holderLog) enter(lease signalbox.Lease, before uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

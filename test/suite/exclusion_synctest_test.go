@@ -218,7 +218,7 @@ func (w *World) keepsFloor(p *Process, want time.Duration) {
 			}
 		}
 		slices.Sort(lefts)
-		ofMajority := time.Duration(lefts[(len(lefts)-1)/2]) * time.Millisecond // a redlock is granted before the others answer
+		ofMajority := time.Duration(lefts[(len(lefts)-1)/2]) * time.Millisecond // a redlock is granted before the others reply
 		require.InDelta(w, want, ofMajority, float64(2*time.Second))
 	}
 	w.Unlocks(w.Holds(p, name))

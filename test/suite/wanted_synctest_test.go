@@ -11,7 +11,7 @@ import (
 )
 
 // learnsOfWaiter lets a holder learn that another process waits: by a message, or, if that is lost, by its next renewal or as soon as it is
-// subscribed again. A try, a waiter of its own process and a dead one tell it nothing. It keeps its lease.
+// subscribed again. A try, a waiter of its own process and a dead one do not. It keeps its lease.
 func learnsOfWaiter(w *World, k Kind) {
 	if w.Virtual { // without a waiter it costs what any lock does
 		p := w.Process(k, signalbox.WithWanted())
@@ -28,7 +28,7 @@ func learnsOfWaiter(w *World, k Kind) {
 		cuts   bool // the subscription
 		dead   bool // a process died that waited first
 	}{
-		"told": {lease: w.Life}, "renewed": {lease: 3 * time.Second, misses: true}, "subscribed": {lease: 30 * time.Second, misses: true, cuts: true},
+		"by message": {lease: w.Life}, "by renewal": {lease: 3 * time.Second, misses: true}, "when subscribed": {lease: 30 * time.Second, misses: true, cuts: true},
 		"behind a dead waiter": {lease: 3 * time.Second, dead: true},
 	} {
 		if c.dead && !w.Virtual {
