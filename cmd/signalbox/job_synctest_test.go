@@ -174,9 +174,9 @@ func supervise(t *testing.T, first *fakeLease, again func(context.Context) (leas
 	return s
 }
 
-// after lets time pass, and returns the lines that were printed meanwhile.
+// after lets time pass, and returns the lines that were printed since its last call: a job may print before the send of
+// the signal that it prints about has returned.
 func (s *supervised) after(d time.Duration) string {
-	s.output.take()
 	time.Sleep(d)
 	synctest.Wait()
 	return s.output.take()
