@@ -50,15 +50,19 @@ in = (red=; for module in $(1); do echo "--- $$module: $(strip $(2))"; work=off;
 each = @$(call in,$(MODULES),$(1))
 alone = $(call in,$(filter $(ALONE),$(MODULES)),$(1))
 
-# $(call tests,flags): the tests of all modules. The modules of go.work are tested in one go, so that no processor waits for the
-# last package of a module. There is one package more at a time than there are processors, since many wait for servers. Those
-# that take long begin. The other modules are tested by themselves, also if one of the first failed. make tidy-check sees that
-# each go.mod has what its module needs.
+# $(call tests,flags,packages,modules): the tests of the packages of go.work, and of the modules that are not in it. The packages
+# are tested in one go, so that no processor waits for the last package of a module. There is one package more at a time than
+# there are processors, since many wait for servers. Those that take long begin. The modules are tested also if one of the
+# packages failed. make tidy-check sees that each go.mod has what its module needs.
 at_once = $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 first := ./test/virtual ./test/suite ./test/interop ./scripts ./bench ./test/servers ./test/walks ./cmd/signalbox
+tests = @status=0; GOWORK= $(gotest) -p $(at_once) -shuffle=on $(1) $(2) || status=1; $(call in,$(3),$(gotest) -shuffle=on $(1) ./...) || status=1; exit $$status
+
+# The packages with tests that have a longer form, or none under -short, and the modules of that kind.
+longer = $(shell grep -rlE 'redistest.(Slow|Quick|Rounds)|testing.Short' --include='*_test.go' * | xargs -n 1 dirname | sort -u)
+long = $(addprefix ./,$(filter-out $(ALONE),$(longer)))
 # What the race detector runs: not the tests of Lua and of words, which start no goroutine of the library, and take ten times as long.
 raced = $(shell GOWORK= go list work | grep -vE '/(scripts|walks|surface|bench(/.*)?)$$')
-tests = @status=0; GOWORK= $(gotest) -p $(at_once) -shuffle=on $(1) $(first) work || status=1; $(call alone,$(gotest) -shuffle=on $(1) ./...) || status=1; exit $$status
 
 # Where the results of make mutate are.
 mutation = $(BIN)/mutants-$(if $(filter all,$(MUTANTS)),all,some).txt
@@ -78,11 +82,11 @@ quickstart: ## run the first program of the README; needs no server
 
 .PHONY: test
 test: redis ## the tests of all modules that need not wait for real time
-	$(call tests,-short -timeout $(LONGEST))
+	$(call tests,-short -timeout $(LONGEST),$(first) work,$(filter $(ALONE),$(MODULES)))
 
 .PHONY: test-full
-test-full: redis ## all tests of all modules, and under the race detector those of make test that start goroutines
-	$(call tests,-timeout $(LONGEST))
+test-full: redis ## what make test leaves out: tests in their longer form, the race detector, the promises in each world
+	$(call tests,-timeout $(LONGEST),$(filter $(long),$(first)) $(long),$(filter $(ALONE),$(longer)))
 	$(if $(RACE),GOWORK= $(gotest) -p $(at_once) -race -short -shuffle=on -timeout $(LONGEST) ./test/virtual ./test/suite $(raced))
 	cd test && for world in $(WORLDS); do SIGNALBOX_WORLDS=$$world GOWORK=off $(gotest) -shuffle=on -timeout $(LONGEST) -run "TestPromises|TestScripts|TestProcesses" ./suite; done
 
