@@ -150,7 +150,7 @@ func WithRenewedLease(life time.Duration) LockOption {
 // not by the whole lease. The price: an outage of the server, or a pause of the process, that begins
 // before the first renewal and lasts longer than d ends the hold. If that is worse than the delay, set
 // d to the lease. A hold with WithReplicas lasts longer by the wait. A fixed lease lasts as long as it
-// says.
+// says. A hold that the server's queue granted begins with 3 s at most, whatever d is.
 // Packages election and once have d at the lease unless this option sets it: their work is long.
 // In layouts of others holds have their whole lease from the start, and the option is
 // ErrBadOption.

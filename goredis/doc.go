@@ -13,11 +13,9 @@
 //
 // # Connections of its own
 //
-// The session has two connections of its own, with the identity of the client: one for calls, and one for messages while a
+// The session has a connection of its own for calls, with the identity of the client, and a second one for messages while a
 // caller waits or holds a lock for longer than 100 ms. In a cluster it has these for each node with such a lock. The client's
-// pool is not used, and Close does not close the client. A pool would be no place for locks: it repeats a script whose reply
-// was lost, renewals wait behind the application's commands for a free connection, and a subscription does not say what it
-// missed.
+// pool is not used: it repeats a script whose reply was lost. Close does not close the client.
 //
 // # What is taken over
 //
