@@ -78,7 +78,7 @@ func TestNoScriptCostsMoreThanItSays(t *testing.T) {
 				}
 			}
 			return false
-		}, "%s has no row", s.Name)
+		}, "%s v%d has no row in costRows", s.Name, s.Version)
 	}
 	for _, row := range rows {
 		t.Run(row.script.Name+"/"+row.crowd, func(t *testing.T) {

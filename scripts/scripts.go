@@ -3,9 +3,11 @@
 package scripts
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -113,7 +115,7 @@ var (
 	RedlockHeal    = load("redlock/heal", 1)
 )
 
-// All returns every script in the module, retired versions included, ordered by path.
+// All returns every script in the module, retired versions included, ordered by name and version.
 func All() ([]*Script, error) {
 	paths, err := fs.Glob(files, "*/*.lua")
 	if err != nil {
@@ -128,6 +130,9 @@ func All() ([]*Script, error) {
 		}
 		all = append(all, load(name, version))
 	}
+	slices.SortFunc(all, func(a, b *Script) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), cmp.Compare(a.Version, b.Version))
+	})
 	return all, nil
 }
 
