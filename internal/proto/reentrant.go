@@ -71,12 +71,3 @@ func queryLeader(i *Inspection, hold string) {
 		}
 	})
 }
-
-// Fair is a kind. Its holds are in the holder key.
-//
-//nolint:gochecknoglobals // a constant table
-var Fair = Kind{
-	Name:     "fair",
-	Options:  optionsOfLocks | OptionWanted,
-	InLayout: func(l *Layout) bool { return l.Fair != nil },
-}

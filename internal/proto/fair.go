@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package proto
+
+// Fair is a kind. Its holds are in the holder key.
+//
+//nolint:gochecknoglobals // a constant table
+var Fair = Kind{
+	Name:     "fair",
+	Options:  optionsOfLocks | OptionWanted,
+	InLayout: func(l *Layout) bool { return l.Fair != nil },
+}
