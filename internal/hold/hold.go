@@ -180,7 +180,7 @@ func (h *Hold) OnTermEnd(end End) {
 	end.Cause = end.Why()
 	named := h.withName("", end.Cause)
 	h.mu.Lock()
-	end.Leased = h.mu.count > 0
+	end.Leased, end.Token = h.mu.count > 0, h.mu.token
 	h.rareLocked().lost = &namedEnd{end, named}
 	deps := h.takeAllDependentsLocked()
 	h.mu.Unlock()

@@ -40,6 +40,8 @@ type End struct {
 	Fixed bool
 	// Leased says that a caller had a lease. The owner sets it: a hold that is released or handed over has no lease.
 	Leased bool
+	// Token is the one of the last lease, if the hold has any. The owner sets it.
+	Token uint64
 }
 
 // Why returns the cause with the reason, if it is no more than ErrLost.

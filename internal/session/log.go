@@ -76,7 +76,11 @@ func (l *Logs) Lost(labels observe.Labels, end hold.End) {
 }
 
 func lossOf(end hold.End) []any {
-	return []any{"error", end.Cause, "gone", end.Gone, "left", max(end.Left, 0).Round(time.Millisecond)}
+	attributes := []any{"error", end.Cause, "gone", end.Gone, "left", max(end.Left, 0).Round(time.Millisecond)}
+	if end.Token != 0 {
+		attributes = append(attributes, "token", end.Token)
+	}
+	return attributes
 }
 
 // LostIdle logs that the server had a hold no more that no goroutine used.

@@ -34,7 +34,7 @@ func TestAHundredLossesMakeOneLine(t *testing.T) {
 		synctest.Wait()
 		lost := matching(lines.String(), "a lease was lost")
 		require.Len(f, lost, 1)
-		for _, want := range []string{"level=WARN", "kind=reentrant class=orders name=order/", "gone=false", "left=", "events=100"} {
+		for _, want := range []string{"level=WARN", "kind=reentrant class=orders name=order/", "gone=false", "left=", "token=", "events=100"} {
 			require.Contains(f, lost[0], want)
 		}
 	})
