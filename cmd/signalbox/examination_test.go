@@ -26,7 +26,7 @@ func TestDoctorTriesEveryRightOfThePage(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/security.md")
 	require.NoError(t, err)
-	lines := regexp.MustCompile(`(?m)^    ACL SETUSER locks on .* -@all (.*\+spublish.*)$`).FindAllStringSubmatch(string(page), -1)
+	lines := regexp.MustCompile(`(?m)^    ACL SETUSER locks on .* -@all ~sb:\* &sb:\* (.*\+spublish.*)$`).FindAllStringSubmatch(string(page), -1)
 	require.Len(t, lines, 1)
 	tried := []string{"+subscribe", "+ssubscribe", "+asking", "+cluster|slots", "+cluster|shards"}
 	for _, r := range slices.Concat(scriptRights, clusterRights, directRights) {
