@@ -42,20 +42,43 @@ func (w *World) Keys(p *Process, name string) (held, immortal []string) {
 	for i, some := range [][]string{keys.Holds, keys.Queues, keys.Stored} {
 		for _, key := range some {
 			for _, server := range w.admins {
-				left, err := w.Do(server, key, "PTTL").AsInt64()
-				require.NoError(w, err)
-				const never, noKey = -1, -2
-				if left == never {
-					immortal = append(immortal, key)
-				}
 				isQueue := i == 1 && strings.HasSuffix(key, "queue")
-				if left != noKey && (i == 0 || isQueue) && p.isHeld(w, server, key) {
+				if (i == 0 || isQueue) && p.isHeld(w, server, key) {
 					held = append(held, key)
 				}
 			}
 		}
 	}
+	listed := slices.Concat(keys.Holds, keys.Queues, keys.Stored)
+	for _, server := range w.admins {
+		for _, key := range w.immortal(server, p.prefix+name) {
+			// Redisson keeps the count of a semaphore for ever. No key of the library's own is so.
+			if p.kind.In == nil || slices.Contains(listed, key) {
+				immortal = append(immortal, key)
+			}
+		}
+	}
 	return held, immortal
+}
+
+// immortal returns the keys of a server that have the name in them and never end, whether keysOf knows them or not.
+func (w *World) immortal(server rueidis.Client, name string) (keys []string) {
+	for _, node := range server.Nodes() {
+		all, err := node.Do(w.Context(), node.B().Keys().Pattern("*").Build()).AsStrSlice()
+		require.NoError(w, err)
+		for _, key := range all {
+			if !strings.Contains(key, name) {
+				continue
+			}
+			left, err := w.Do(server, key, "PTTL").AsInt64()
+			require.NoError(w, err)
+			const never = -1
+			if left == never {
+				keys = append(keys, key)
+			}
+		}
+	}
+	return keys
 }
 
 // isHeld reports whether a key of holders or waiters has some.
