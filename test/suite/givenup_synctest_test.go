@@ -131,12 +131,16 @@ func waitEnds(w *World, k Kind) {
 		require.ErrorIs(w, err, cause)
 		return err
 	}
+	var left []waiter
 	for range 2 { // alone, and behind another waiter of the session
 		err := ended(dropped)
 		require.True(w, k.Function || k.NoLease || errors.Is(err, signalbox.ErrHeld), "%v", err)
-		w.Waits(stays, b, "a")
+		left = append(left, w.Waits(stays, b, "a"))
 	}
 	leave()
+	for _, waiting := range left { // else one may be granted the lock in the same instant
+		require.ErrorIs(w, (<-waiting).Err, context.Canceled)
+	}
 	w.Unlocks(h)
 	w.Unlocks(w.Holds(b, "a"))
 	b.Refuse()
