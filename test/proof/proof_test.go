@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -77,13 +79,45 @@ func TestThePageTakesTheTablesOfARun(t *testing.T) {
 // A floor that is not met fails the run, and so does an overlap.
 func TestWhatIsMissingFails(t *testing.T) {
 	t.Parallel()
-	p := &proof{short: true, steps: []*step{{name: "storm", rows: []tally.Row{{Group: "grants", Name: "fair", N: 30}, {Group: "overlaps", Name: "fair", N: 1}}}}}
+	p := &proof{short: true, steps: []*step{{name: "storm", rows: []tally.Row{{Group: "grants", Name: "fair", N: 30}, {Group: "overlaps", Name: "once"}, {Group: "overlaps", Name: "fair", N: 1}}}}}
 	p.tables()
 	all := strings.Join(p.failed, "\n")
 	require.NotContains(t, all, "grants of each kind: fair")
 	require.Contains(t, all, "grants of each kind: once: 0, needed 20")
 	require.Contains(t, all, "failovers that lose writes: 0, needed 1")
 	require.Contains(t, all, "overlaps: 1, of fair")
+	require.Contains(t, all, "overlaps of reentrant were not counted")
+	require.NotContains(t, all, "overlaps of once were not counted")
+	require.Contains(t, all, "it happened: a slot moves: 0, needed 1")
+}
+
+// A mutant that only spoils tests is none that they found, and a model without a run shows nothing.
+func TestAControlHasToFindItsMutant(t *testing.T) {
+	t.Parallel()
+	p := &proof{steps: []*step{{name: "controls"}, {name: "models"}}, mutants: []mutant{{breaks: "grant", status: "spoilt"}, {breaks: "token", status: "killed"}}}
+	p.tables()
+	all := strings.Join(p.failed, "\n")
+	require.Contains(t, all, "breaks the grant was not found: spoilt")
+	require.NotContains(t, all, "breaks the token")
+	require.Contains(t, all, "models: 0 sound")
+}
+
+// Each incident of a storm has a floor.
+func TestEachIncidentHasAFloor(t *testing.T) {
+	t.Parallel()
+	var source []byte
+	for _, name := range []string{"storm", "crowd"} {
+		text, err := os.ReadFile(root + "/test/suite/" + name + "_test.go")
+		require.NoError(t, err)
+		source = append(source, text...)
+	}
+	for _, name := range incidents {
+		require.Contains(t, string(source), strconv.Quote(name))
+	}
+	begun := regexp.MustCompile(`(?:incident\{name: |lasting\(|refuses\()"([^"]*)"`)
+	for _, found := range begun.FindAllSubmatch(source, -1) {
+		require.Contains(t, incidents, string(found[1]))
+	}
 }
 
 // The record has every mend once.

@@ -163,6 +163,8 @@ var planted = []struct{ checker, folder, test string }{
 	{"a store without tokens, under pauses", "suite", "TestAStoreNeedsTokens"},
 	{"porcupine", "suite", "TestTheJudgeFindsPlantedMistakes"},
 	{"the counts of a storm", "suite", "TestAStormFindsPlantedMistakes"},
+	{"a bad lock in a storm", "suite", "TestAStormFindsABadLock"},
+	{"the cuts of histories", "suite", "TestAHistoryIsCutAtLosses"},
 	{"the rules of walks", "walks", "TestAWalkFindsPlantedMistakes"},
 	{"the rules of shards", "shardgroups", "TestEachMistakeIsFound"},
 }
@@ -221,8 +223,9 @@ func (p *proof) mutate() {
 
 // storm runs the storm on each server.
 func (p *proof) storm() {
-	for _, s := range p.servers {
+	for i, s := range p.servers {
 		p.test(tests{
+			seed: p.seed + uint64(i), // or the same would happen on both
 			step: "storm", name: "storm-" + strings.ToLower(strings.Fields(s.version)[0]), folder: "suite", run: "^TestSoakStorm$", long: true,
 			soak: p.share(0.58) / time.Duration(len(p.servers)),
 			env:  []string{"SIGNALBOX_TEST_SERVER=" + s.path, "SIGNALBOX_WORLDS=single cluster", "SIGNALBOX_HISTORIES=" + p.historiesDir()},

@@ -180,9 +180,10 @@ func (c *crowdOf) begin(rival bool) { //nolint:revive // which of two sides
 			}
 			a.mu.Lock()
 			a.said = append(a.said, line)
-			if strings.HasPrefix(line, string(took)) {
+			var did action
+			if _, err := fmt.Sscan(line, &did.verb, &did.who, &did.token, &did.from, &did.to); err == nil && did.verb == took {
 				a.uses++
-				a.takes = append(a.takes, now())
+				a.takes = append(a.takes, did.to)
 			}
 			a.mu.Unlock()
 		}
@@ -200,6 +201,22 @@ func (a *actor) taken() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.uses
+}
+
+// holder returns a living actor that has the lock, by its own last word, nil if there is none.
+func (c *crowdOf) holder() *actor {
+	for _, a := range c.alive {
+		a.mu.Lock()
+		last := ""
+		if len(a.said) > 0 {
+			last = a.said[len(a.said)-1]
+		}
+		a.mu.Unlock()
+		if strings.HasPrefix(last, string(took)) || strings.HasPrefix(last, string(had)) {
+			return a
+		}
+	}
+	return nil
 }
 
 // incident is what happens to a crowd.
@@ -289,6 +306,9 @@ func (c *crowdOf) kill() *actor {
 // stop stops an actor wherever it is, for up to two leases. The others continue meanwhile.
 func (c *crowdOf) stop() *actor {
 	a := c.alive[c.IntN(len(c.alive))]
+	if h := c.holder(); h != nil && c.IntN(2) == 0 {
+		a = h
+	}
 	a.Freeze()
 	begun, lasts := now(), c.below(2*actorLife)
 	ends := time.Now().Add(lasts)

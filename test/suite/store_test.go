@@ -6,11 +6,14 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/anishathalye/porcupine"
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
@@ -53,13 +56,17 @@ var (
   redis.call('SET', KEYS[2], ARGV[1])
 end
 return redis.call('GET', KEYS[1]) or '-'`)
-	writeValue = rueidis.NewLuaScript(`if ARGV[1] ~= '' and ARGV[1] < (redis.call('GET', KEYS[2]) or '') then return 0 end
+	writeValue = rueidis.NewLuaScript(`if ARGV[1] ~= '' and ARGV[1] < (redis.call('GET', KEYS[2]) or '') then
+  return redis.call('INCR', KEYS[4])
+end
 redis.call('SET', KEYS[1], ARGV[3])
 redis.call('RPUSH', KEYS[3], ARGV[2] .. ' ' .. ARGV[3])
-return 1`)
+return 0`)
 )
 
-func (s *store) keys() []string { return []string{s.key, s.key + ":token", s.key + ":log"} }
+func (s *store) keys() []string {
+	return []string{s.key, s.key + ":token", s.key + ":log", s.key + ":refused"}
+}
 
 func (s *store) token(token uint64) string {
 	if s.plain {
@@ -122,8 +129,12 @@ func TestAStoreNeedsTokens(t *testing.T) {
 				writes, lost = lostUpdates(t, c.storm.store, c.prefix+crowdName)
 			}
 			c.history()
+			refused, _ := c.storm.store.Do("GET", c.prefix+crowdName+":refused")
+			n, _ := strconv.Atoi(fmt.Sprint(refused))
 			tally.Add("lost updates", how, lost)
 			tally.Add("updates", how, writes)
+			tally.Add("refused updates", how, n)
+			require.Equal(t, how != withoutTokens, n > 0, "the store refused %d", n)
 			require.Equal(t, how == withoutTokens, lost > 0, "%d lost of %d", lost, writes)
 		})
 	}
@@ -133,16 +144,8 @@ func TestAStoreNeedsTokens(t *testing.T) {
 func (c *crowdOf) stopAHolder() {
 	var holder *actor
 	redistest.Await(c, "a holder", func() bool {
-		for _, a := range c.alive {
-			a.mu.Lock()
-			isHolder := len(a.said) > 0 && strings.HasPrefix(a.said[len(a.said)-1], string(took))
-			a.mu.Unlock()
-			if isHolder {
-				holder = a
-				return true
-			}
-		}
-		return false
+		holder = c.holder()
+		return holder != nil
 	})
 	holder.Freeze()
 	for ends := time.Now().Add(actorLife * 3 / 2); time.Now().Before(ends); {
@@ -150,6 +153,43 @@ func (c *crowdOf) stopAHolder() {
 	}
 	holder.Thaw()
 	c.continues("a holder is stopped, and continues", nil)
+}
+
+// What a storm makes of the words of its processes finds a lock that does not exclude and whose tokens fall, a session that is not
+// closed, and a key that stays.
+func TestAStormFindsABadLock(t *testing.T) {
+	t.Parallel()
+	c := newStorm(t, single, Kinds()[0], badEnv+"=yes")
+	defer c.end()
+	require.Empty(t, c.immortal())
+	for range 8 {
+		c.continues("takes", nil)
+	}
+	said := c.history()
+	overlaps, falling := c.violations(holdsOf(c.kind, said))
+	require.Positive(t, overlaps)
+	require.Positive(t, falling)
+	require.Positive(t, c.goroutines())
+	parts := c.parts(said)
+	require.Len(t, parts, 1)
+	require.Equal(t, porcupine.Illegal, judge(c.kind, parts[0]))
+	c.servers[0].MustDo(t, "SET", "a key of any name", "")
+	require.Len(t, c.immortal(), 1)
+}
+
+// What is cut out of a history is what falls into a loss, and no more.
+func TestAHistoryIsCutAtLosses(t *testing.T) {
+	t.Parallel()
+	c := &crowdOf{kind: Kinds()[0], storm: &storm{losses: []interval{{100, 200}}}}
+	hold := func(who int, from int64) []action {
+		return []action{{took, who, false, uint64(from), from, from + 1}, {gave, who, false, uint64(from), from + 5, from + 6}}
+	}
+	said := slices.Concat(hold(0, 10), hold(1, 20), hold(0, 98), hold(1, 150), hold(0, 210), hold(1, 220))
+	parts := c.parts(said)
+	require.Len(t, parts, 2)
+	require.Equal(t, slices.Concat(hold(0, 10), hold(1, 20)), parts[0][:4])
+	require.Len(t, parts[0], 6) // and the hold that a loss has met
+	require.Equal(t, slices.Concat(hold(0, 210), hold(1, 220)), parts[1])
 }
 
 // The counts of a storm find two holders, a token that falls and an update that is lost, and no mistake if there is none.
