@@ -2,6 +2,8 @@
 
 package main
 
+import "slices"
+
 // floor is what a run has to reach, or it shows nothing. Counts are added up over some names of a group, or over all of them.
 type floor struct {
 	step, group string
@@ -55,6 +57,21 @@ var floors = []floor{
 	{"virtual", "faults", ambiguousVirtual, "requests and replies of unknown fate, in virtual time", 1000, 50},
 	{"virtual", "uses", nil, "uses in virtual time", 4000, 400},
 	{"virtual", "replays", nil, "walks repeated with the same trace", 500, 100},
+}
+
+// allFloors returns the floors, those of each name apart.
+func allFloors() []floor {
+	all := slices.Clone(floors)
+	apart := func(f floor, names []string) {
+		for _, name := range names {
+			all = append(all, floor{f.step, f.group, []string{name}, f.says + ": " + name, f.long, f.short})
+		}
+	}
+	for _, f := range each {
+		apart(f, kinds)
+	}
+	apart(happened, incidents)
+	return all
 }
 
 // kinds are those of the library, and the layouts of others.

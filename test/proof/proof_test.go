@@ -4,6 +4,8 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -89,6 +91,35 @@ func TestWhatIsMissingFails(t *testing.T) {
 	require.Contains(t, all, "overlaps of reentrant were not counted")
 	require.NotContains(t, all, "overlaps of once were not counted")
 	require.Contains(t, all, "it happened: a slot moves: 0, needed 1")
+}
+
+// A step that draws what happens goes on by other seeds until its floors are met, three times at most, and not after a failure.
+func TestAStepContinuesUntilItsFloorsAreMet(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		again, fails bool
+		floors, runs int
+	}{"met": {true, false, 1, 1}, "then met": {true, false, 2, 2}, "never met": {true, false, 9, 3}, "failed": {true, true, 9, 1}, "not drawn": {false, false, 9, 1}} {
+		runs := 0
+		p := &proof{dir: t.TempDir(), short: true}
+		p.take(&step{name: "virtual", again: c.again, run: func(p *proof) {
+			require.EqualValues(t, runs, p.round, name)
+			if runs++; c.fails {
+				p.fail("it fails")
+			}
+			for _, f := range allFloors() {
+				if f.step == "virtual" && runs >= c.floors {
+					line, err := json.Marshal(tally.Row{Group: f.group, Name: append(f.names, "any")[0], N: f.short})
+					require.NoError(t, err)
+					file, err := os.OpenFile(p.tallyOf("virtual"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+					require.NoError(t, err)
+					_, err = file.Write(append(line, '\n'))
+					require.NoError(t, errors.Join(err, file.Close()))
+				}
+			}
+		}})
+		require.Equal(t, c.runs, runs, name)
+	}
 }
 
 // A mutant that only spoils tests is none that they found, and a model without a run shows nothing.

@@ -82,7 +82,13 @@ func (p *proof) test(t tests) {
 	if !isBuilt {
 		return
 	}
-	env := append(t.env, "SIGNALBOX_TALLY="+p.tallyOf(t.step), "SIGNALBOX_SEED="+strconv.FormatUint(cmp.Or(t.seed, p.seed), 10), "GOGC=400")
+	seed := cmp.Or(t.seed, p.seed)
+	if p.round > 0 {
+		const seeds = 1_000_000 // more than a round has
+		seed += p.round * seeds
+		t.name += "-" + strconv.FormatUint(p.round, 10)
+	}
+	env := append(t.env, "SIGNALBOX_TALLY="+p.tallyOf(t.step), "SIGNALBOX_SEED="+strconv.FormatUint(seed, 10), "GOGC=400")
 	if t.soak > 0 {
 		env = append(env, "SIGNALBOX_SOAK="+t.soak.String())
 	}

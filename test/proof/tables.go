@@ -56,15 +56,11 @@ func (p *proof) tables() {
 	p.table("engines", p.engineTable)
 	p.out.WriteString("Floors:\n\n")
 	p.head("at least", "needed", "seen")
-	for _, f := range floors {
+	for _, f := range allFloors() {
 		if s := p.step(f.step); s != nil {
 			p.compare(f, s.count(f.group, f.names...))
 		}
 	}
-	for _, f := range each {
-		p.compareEach(f, kinds)
-	}
-	p.compareEach(happened, incidents)
 	if s := p.step("storm"); s != nil {
 		for _, group := range mayNotBe {
 			for _, k := range kinds {
@@ -104,24 +100,21 @@ func (p *proof) violations() (all []tally.Row) {
 	return all
 }
 
-// compareEach compares a floor with the count of each name.
-func (p *proof) compareEach(f floor, names []string) {
-	s := p.step(f.step)
-	if s == nil {
-		return
+// needed returns what this run has to reach.
+func (p *proof) needed(f floor) int64 {
+	if p.short {
+		return f.short
 	}
-	says := f.says
-	for _, name := range names {
-		f.says = says + ": " + name
-		p.compare(f, s.count(f.group, name))
-	}
+	return f.long
+}
+
+// meetsFloors reports whether a step has reached all its floors.
+func (p *proof) meetsFloors(s *step) bool {
+	return !slices.ContainsFunc(allFloors(), func(f floor) bool { return f.step == s.name && s.count(f.group, f.names...) < p.needed(f) })
 }
 
 func (p *proof) compare(f floor, seen int64) {
-	needed := f.long
-	if p.short {
-		needed = f.short
-	}
+	needed := p.needed(f)
 	p.row(f.says, needed, seen)
 	if seen < needed {
 		p.fail("floor of %s: %s: %d, needed %d", f.step, f.says, seen, needed)

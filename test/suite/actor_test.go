@@ -81,7 +81,10 @@ func act(stdin io.Reader, stdout io.Writer) {
 			patience = 0
 			continue
 		}
-		must(s.Close(context.Background()))
+		// Without a deadline it would give up after some seconds what the last fault of another incident delays.
+		ctx, cancel := context.WithTimeout(context.Background(), redistest.WaitLimit)
+		must(s.Close(ctx))
+		cancel()
 	}
 	left := 0
 	isOver := func() bool {
@@ -158,7 +161,7 @@ func (u user) use(over <-chan struct{}) {
 		case <-time.After(u.below(20 * time.Millisecond)): //nolint:forbidigo // users come when they like
 		}
 		from := now()
-		ctx, cancel := context.WithTimeout(context.Background(), redistest.WaitLimit)
+		ctx, cancel := whileRunning()
 		h, err := u.lock.Lock(ctx)
 		cancel()
 		if errors.Is(err, signalbox.ErrUnconfirmed) { // of a latch: a round may have begun and be over

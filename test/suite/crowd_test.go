@@ -35,6 +35,7 @@ type crowdOf struct {
 	urls    string
 	actors  []*actor // those that were killed too
 	alive   []*actor
+	stops   int    // how often an actor was stopped
 	storm   *storm // nil for a crowd that is not in one
 }
 
@@ -305,12 +306,13 @@ func (c *crowdOf) kill() *actor {
 
 // stop stops an actor wherever it is, for up to two leases. The others continue meanwhile.
 func (c *crowdOf) stop() *actor {
-	a := c.alive[c.IntN(len(c.alive))]
-	if h := c.holder(); h != nil && c.IntN(2) == 0 {
-		a = h
+	a, lasts := c.alive[c.IntN(len(c.alive))], c.below(2*actorLife)
+	if h := c.holder(); h != nil && c.stops%2 == 0 { // the first one, and then every other
+		a, lasts = h, actorLife+lasts/2
 	}
+	c.stops++
 	a.Freeze()
-	begun, lasts := now(), c.below(2*actorLife)
+	begun := now()
 	ends := time.Now().Add(lasts)
 	redistest.Await(c, "a while", func() bool {
 		if !c.kind.NoLease { // else what it has lasts as long as it is stopped

@@ -349,6 +349,7 @@ func (c *crowdOf) faults() []incident {
 			server.MustDo(c.T, "CONFIG", "RESETSTAT")
 			begin(server)
 			c.pass(actorLife / 2)
+			redistest.Await(c, "a request that is refused: "+name, func() bool { return server.Refused(c.T, name) > 0 })
 			return nil
 		}, func(*crowdOf, *actor) {
 			end(server)
