@@ -4,6 +4,7 @@ package suite_test
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"github.com/anishathalye/porcupine"
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/internal/testing/tally"
@@ -385,7 +387,9 @@ func (c *crowdOf) leavesNothing() {
 	p := c.Process(c.kind)
 	h, err := p.Lock(crowdName).Lock(c.Context()) // of the dead some may be granted it before
 	require.NoError(c, err)
-	require.NoError(c, h.Unlock())
+	if err := h.Unlock(); !errors.Is(err, signalbox.ErrUnconfirmed) { // on a machine that stalls for a second
+		require.NoError(c, err)
+	}
 	_, immortal := c.Keys(p, crowdName)
 	require.Empty(c, immortal, "these keys never end")
 }

@@ -213,6 +213,7 @@ func TestAStormFindsPlantedMistakes(t *testing.T) {
 		"a hold within another":             {[]*heldBy{at(0, 10, 10, 20), at(1, 11, 15, 16), at(0, 12, 30, 40)}, 1, 0},
 		"turns":                             {[]*heldBy{at(0, 10, 10, 20), at(1, 11, 19, 30), at(0, 12, 30, 40)}, 0, 0},
 		"two holders":                       {[]*heldBy{at(0, 10, 10, 20), at(1, 11, 12, 30)}, 1, 0},
+		"two, one of which was over":        {[]*heldBy{at(0, 10, 10, 20), at(1, 11, 12, 12)}, 0, 0},
 		"a token falls":                     {[]*heldBy{at(0, 11, 10, 20), at(1, 10, 20, 30)}, 0, 1},
 		"a token twice":                     {[]*heldBy{at(0, 11, 10, 20), at(1, 11, 20, 30)}, 0, 1},
 		"both, while data is lost":          {[]*heldBy{at(0, 11, 1010, 1020), at(1, 10, 1012, 1030)}, 0, 0},

@@ -34,6 +34,9 @@ type storm struct {
 	active  []interval            // from each fault to its end, and to the next grant if that is later
 	hit     [2]bool               // the sides that the last fault hit
 	losses  []interval            // when the servers did not promise to exclude, since they lost what they knew
+
+	owner    *redistest.Server // the node that had the name when nodes were parted
+	partedAt int64
 }
 
 // interval is between two times.
@@ -302,7 +305,7 @@ func (c *crowdOf) firstTake(since int64, away *actor) int64 {
 func (c *crowdOf) faults() []incident {
 	if c.cluster != nil {
 		return append(c.incidents(), incident{name: "a node hands over and restarts", do: (*crowdOf).restartNode},
-			incident{name: parted, do: (*crowdOf).partNodes, undo: func(c *crowdOf, _ *actor) { c.cluster.Heal(c.T) }},
+			incident{name: parted, do: (*crowdOf).partNodes, undo: (*crowdOf).healNodes},
 			incident{
 				name: alone, do: c.loses(c.partPrimary),
 				undo: func(c *crowdOf, _ *actor) { c.loses(func() { c.cluster.Heal(c.T) })(c) },
@@ -471,16 +474,21 @@ func (c *crowdOf) join(*actor) {
 
 // partNodes cuts the links between the node that has the name and another one. All other nodes reach both, so none is replaced.
 func (c *crowdOf) partNodes() *actor {
-	slot := c.cluster.Slot(c.T, locktest.Key(c.prefix+crowdName))
 	begun := now()
-	owner, others := c.nodes(slot)
+	owner, others := c.nodes(c.cluster.Slot(c.T, locktest.Key(c.prefix+crowdName)))
+	c.storm.owner, c.storm.partedAt = owner, begun
 	c.cluster.Part(c.T, owner, others[0])
 	c.cluster.AwaitParted(c.T, owner, others[0])
 	c.continues(parted, nil)
-	if c.cluster.Owner(c.T, slot) != owner { // others took it for dead, as on a machine that stalls
-		c.storm.losses = append(c.storm.losses, c.lossSince(begun))
-	}
 	return nil
+}
+
+// healNodes undoes that. Until the node time-out is long again, others may take the node for dead on a machine that stalls.
+func (c *crowdOf) healNodes(*actor) {
+	c.cluster.Heal(c.T)
+	if c.cluster.Owner(c.T, c.cluster.Slot(c.T, locktest.Key(c.prefix+crowdName))) != c.storm.owner {
+		c.storm.losses = append(c.storm.losses, c.lossSince(c.storm.partedAt))
+	}
 }
 
 // partPrimary cuts all links of the node that has the name, which is replaced: what it granted meanwhile is lost.
@@ -519,7 +527,7 @@ func (c *crowdOf) weathered() {
 	overlaps, falling := c.violations(holds)
 	inLoss := 0
 	for _, h := range holds {
-		if c.meetsLoss(h.took, h.good) {
+		if c.meetsLoss(h.took, max(h.took, h.good)) {
 			inLoss++
 		}
 	}
@@ -612,7 +620,7 @@ type heldBy struct {
 	rival      bool
 	token      uint64
 	from, took int64 // of its request
-	good       int64 // it had not ended at that time
+	good       int64 // it had not ended at that time; before took: not known of any time at which its user had it
 	ended      int64 // when its user knew that it had; the last word of one that died
 }
 
@@ -622,7 +630,7 @@ func holdsOf(k Kind, said []action) (all []*heldBy) {
 	for _, a := range said {
 		switch a.verb {
 		case took:
-			h := &heldBy{who: a.who, rival: a.rival, token: a.token, from: a.from, took: a.to, good: a.to, ended: a.to}
+			h := &heldBy{who: a.who, rival: a.rival, token: a.token, from: a.from, took: a.to, good: a.from, ended: a.to}
 			open[a.who] = h
 			all = append(all, h)
 		case gave, lost:
@@ -643,12 +651,15 @@ func holdsOf(k Kind, said []action) (all []*heldBy) {
 // violations returns how many holds began while others took all, and how many tokens fell, beside the times for which nothing is promised.
 func (c *crowdOf) violations(holds []*heldBy) (overlaps, falling int) {
 	takes := [2]int{c.kind.takes(), c.kind.rival().takes()}
-	excluded := func(h *heldBy) bool { return c.meetsLoss(h.took, h.good) }
+	excluded := func(h *heldBy) bool { return c.meetsLoss(h.took, max(h.took, h.good)) }
 	byTime := slices.SortedFunc(slices.Values(holds), func(a, b *heldBy) int { return cmp.Compare(a.took, b.took) })
 	var open []*heldBy
 	for i, h := range byTime {
 		open = slices.DeleteFunc(open, func(o *heldBy) bool { return o.good <= h.took })
-		open = append(open, h)
+		isHeld := h.good >= h.took // else its process was stopped before it could say that it has it, for longer than its lease
+		if isHeld {
+			open = append(open, h)
+		}
 		sum, all := 0, 0
 		for _, o := range open {
 			all += takes[side(o.rival)]
@@ -656,9 +667,9 @@ func (c *crowdOf) violations(holds []*heldBy) (overlaps, falling int) {
 				sum += takes[side(o.rival)]
 			}
 		}
-		if sum > max(c.kind.Of, 1) && !excluded(h) {
+		if isHeld && sum > max(c.kind.Of, 1) && !excluded(h) {
 			overlaps++
-		} else if all > max(c.kind.Of, 1) {
+		} else if isHeld && all > max(c.kind.Of, 1) {
 			tally.Add("overlaps in a loss", c.kind.folder(), 1)
 		}
 		for _, before := range byTime[max(0, i-100):i] {
