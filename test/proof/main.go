@@ -161,10 +161,11 @@ func (p *proof) take(s *step) {
 		if s.rows, err = tally.Read(p.tallyOf(s.name)); err != nil {
 			p.fail("%s: %v", s.name, err)
 		}
-		if !s.again || p.round == moreRounds || len(p.failed) > 0 || p.meetsFloors(s) {
+		missed := p.missed(s)
+		if !s.again || p.round == moreRounds || len(p.failed) > 0 || len(missed) == 0 {
 			return
 		}
-		fmt.Println("    a floor is not met: more of it")
+		fmt.Printf("    it continues for %s\n", strings.Join(missed, ", "))
 	}
 }
 

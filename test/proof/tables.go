@@ -108,9 +108,14 @@ func (p *proof) needed(f floor) int64 {
 	return f.long
 }
 
-// meetsFloors reports whether a step has reached all its floors.
-func (p *proof) meetsFloors(s *step) bool {
-	return !slices.ContainsFunc(allFloors(), func(f floor) bool { return f.step == s.name && s.count(f.group, f.names...) < p.needed(f) })
+// missed returns the floors that a step has not reached.
+func (p *proof) missed(s *step) (says []string) {
+	for _, f := range allFloors() {
+		if f.step == s.name && s.count(f.group, f.names...) < p.needed(f) {
+			says = append(says, f.says)
+		}
+	}
+	return says
 }
 
 func (p *proof) compare(f floor, seen int64) {
