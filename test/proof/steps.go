@@ -270,7 +270,7 @@ func (p *proof) checkModels() {
 	if p.short {
 		words[1] = "-shortest"
 	}
-	out, err := p.command(10*time.Minute, "models", ".", nil, words...)
+	out, err := p.command(20*time.Minute, "models", ".", nil, words...)
 	for line := range strings.Lines(out) {
 		f := strings.Fields(line)
 		if len(f) < 4 {
