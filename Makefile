@@ -196,7 +196,7 @@ SEED ?= 0
 ONLY ?=
 SHORT ?=
 .PHONY: proof
-proof: redis ## what shows that promises are kept: controls, faults on real servers, virtual time, models; SHORT=1 for less
+proof: redis faketime ## what shows that promises are kept: controls, faults on real servers, virtual time, models; SHORT=1 for less
 	@cd test && GOWORK=off go run ./proof -seed $(SEED) -only '$(ONLY)' $(if $(SHORT),-short) $(if $(filter command line,$(origin SOAK)),-soak $(SOAK))
 
 # Without lines of help: they write, or print, what the last run or the list has.

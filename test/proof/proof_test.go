@@ -4,8 +4,12 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -77,13 +81,74 @@ func TestThePageTakesTheTablesOfARun(t *testing.T) {
 // A floor that is not met fails the run, and so does an overlap.
 func TestWhatIsMissingFails(t *testing.T) {
 	t.Parallel()
-	p := &proof{short: true, steps: []*step{{name: "storm", rows: []tally.Row{{Group: "grants", Name: "fair", N: 30}, {Group: "overlaps", Name: "fair", N: 1}}}}}
+	p := &proof{short: true, steps: []*step{{name: "storm", rows: []tally.Row{{Group: "grants", Name: "fair", N: 30}, {Group: "overlaps", Name: "once"}, {Group: "overlaps", Name: "fair", N: 1}}}}}
 	p.tables()
 	all := strings.Join(p.failed, "\n")
 	require.NotContains(t, all, "grants of each kind: fair")
 	require.Contains(t, all, "grants of each kind: once: 0, needed 20")
 	require.Contains(t, all, "failovers that lose writes: 0, needed 1")
 	require.Contains(t, all, "overlaps: 1, of fair")
+	require.Contains(t, all, "overlaps of reentrant were not counted")
+	require.NotContains(t, all, "overlaps of once were not counted")
+	require.Contains(t, all, "it happened: a slot moves: 0, needed 1")
+}
+
+// A step that draws what happens goes on by other seeds until its floors are met, three times at most, and not after a failure.
+func TestAStepContinuesUntilItsFloorsAreMet(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		again, fails bool
+		floors, runs int
+	}{"met": {true, false, 1, 1}, "then met": {true, false, 2, 2}, "never met": {true, false, 9, 3}, "failed": {true, true, 9, 1}, "not drawn": {false, false, 9, 1}} {
+		runs := 0
+		p := &proof{dir: t.TempDir(), short: true}
+		p.take(&step{name: "virtual", again: c.again, run: func(p *proof) {
+			require.EqualValues(t, runs, p.round, name)
+			if runs++; c.fails {
+				p.fail("it fails")
+			}
+			for _, f := range allFloors() {
+				if f.step == "virtual" && runs >= c.floors {
+					line, err := json.Marshal(tally.Row{Group: f.group, Name: append(f.names, "any")[0], N: f.short})
+					require.NoError(t, err)
+					file, err := os.OpenFile(p.tallyOf("virtual"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+					require.NoError(t, err)
+					_, err = file.Write(append(line, '\n'))
+					require.NoError(t, errors.Join(err, file.Close()))
+				}
+			}
+		}})
+		require.Equal(t, c.runs, runs, name)
+	}
+}
+
+// A mutant that only spoils tests is none that they found, and a model without a run shows nothing.
+func TestAControlHasToFindItsMutant(t *testing.T) {
+	t.Parallel()
+	p := &proof{steps: []*step{{name: "controls"}, {name: "models"}}, mutants: []mutant{{breaks: "grant", status: "spoilt"}, {breaks: "token", status: "killed"}}}
+	p.tables()
+	all := strings.Join(p.failed, "\n")
+	require.Contains(t, all, "breaks the grant was not found: spoilt")
+	require.NotContains(t, all, "breaks the token")
+	require.Contains(t, all, "models: 0 sound")
+}
+
+// Each incident of a storm has a floor.
+func TestEachIncidentHasAFloor(t *testing.T) {
+	t.Parallel()
+	var source []byte
+	for _, name := range []string{"storm", "crowd"} {
+		text, err := os.ReadFile(root + "/test/suite/" + name + "_test.go")
+		require.NoError(t, err)
+		source = append(source, text...)
+	}
+	for _, name := range incidents {
+		require.Contains(t, string(source), strconv.Quote(name))
+	}
+	begun := regexp.MustCompile(`(?:incident\{name: |lasting\(|refuses\()"([^"]*)"`)
+	for _, found := range begun.FindAllSubmatch(source, -1) {
+		require.Contains(t, incidents, string(found[1]))
+	}
 }
 
 // The record has every mend once.

@@ -82,7 +82,13 @@ func (p *proof) test(t tests) {
 	if !isBuilt {
 		return
 	}
-	env := append(t.env, "SIGNALBOX_TALLY="+p.tallyOf(t.step), "SIGNALBOX_SEED="+strconv.FormatUint(cmp.Or(t.seed, p.seed), 10), "GOGC=400")
+	seed := cmp.Or(t.seed, p.seed)
+	if p.round > 0 {
+		const seeds = 1_000_000 // more than a round has
+		seed += p.round * seeds
+		t.name += "-" + strconv.FormatUint(p.round, 10)
+	}
+	env := append(t.env, "SIGNALBOX_TALLY="+p.tallyOf(t.step), "SIGNALBOX_SEED="+strconv.FormatUint(seed, 10), "GOGC=400")
 	if t.soak > 0 {
 		env = append(env, "SIGNALBOX_SOAK="+t.soak.String())
 	}
@@ -163,6 +169,8 @@ var planted = []struct{ checker, folder, test string }{
 	{"a store without tokens, under pauses", "suite", "TestAStoreNeedsTokens"},
 	{"porcupine", "suite", "TestTheJudgeFindsPlantedMistakes"},
 	{"the counts of a storm", "suite", "TestAStormFindsPlantedMistakes"},
+	{"a bad lock in a storm", "suite", "TestAStormFindsABadLock"},
+	{"the cuts of histories", "suite", "TestAHistoryIsCutAtLosses"},
 	{"the rules of walks", "walks", "TestAWalkFindsPlantedMistakes"},
 	{"the rules of shards", "shardgroups", "TestEachMistakeIsFound"},
 }
@@ -192,7 +200,7 @@ func (p *proof) mutate() {
 	binary := filepath.Join(p.dir, "mutate")
 	out, err := p.command(5*time.Minute, "build-mutate", "tools/mutate", []string{"GOWORK=off"}, "go", "build", "-o", binary, ".")
 	if err == nil {
-		out, err = p.command(5*time.Minute, "mutate", ".", nil, binary, "run", "-known", "-list", "test/proof/mutants.txt", "-results", filepath.Join(p.dir, "mutants.txt"))
+		out, err = p.command(10*time.Minute, "mutate", ".", nil, binary, "run", "-known", "-list", "test/proof/mutants.txt", "-results", filepath.Join(p.dir, "mutants.txt"))
 	}
 	if err != nil {
 		p.failure(tests{name: "mutate"}, out, err)
@@ -221,8 +229,9 @@ func (p *proof) mutate() {
 
 // storm runs the storm on each server.
 func (p *proof) storm() {
-	for _, s := range p.servers {
+	for i, s := range p.servers {
 		p.test(tests{
+			seed: p.seed + uint64(i), // or the same would happen on both
 			step: "storm", name: "storm-" + strings.ToLower(strings.Fields(s.version)[0]), folder: "suite", run: "^TestSoakStorm$", long: true,
 			soak: p.share(0.58) / time.Duration(len(p.servers)),
 			env:  []string{"SIGNALBOX_TEST_SERVER=" + s.path, "SIGNALBOX_WORLDS=single cluster", "SIGNALBOX_HISTORIES=" + p.historiesDir()},
@@ -261,7 +270,7 @@ func (p *proof) checkModels() {
 	if p.short {
 		words[1] = "-shortest"
 	}
-	out, err := p.command(10*time.Minute, "models", ".", nil, words...)
+	out, err := p.command(20*time.Minute, "models", ".", nil, words...)
 	for line := range strings.Lines(out) {
 		f := strings.Fields(line)
 		if len(f) < 4 {

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/signalbox-go/signalbox"
@@ -29,6 +30,7 @@ const (
 	seedEnv  = "SUITE_SEED"  // of what its users do
 	storeEnv = "SUITE_STORE" // of the store that they update with their tokens, "" for none
 	slowEnv  = "SUITE_SLOW"  // not empty: users take their time; "without tokens": and the store knows none
+	badEnv   = "SUITE_BAD"   // not empty: the lock does not exclude, and the session is not closed
 )
 
 // actorLife is the lease of actors.
@@ -61,35 +63,70 @@ func act(stdin io.Reader, stdout io.Writer) {
 		close(over)
 	}()
 	lock := k.New(sessions, os.Getenv(nameEnv), k.options(max(actorLife, k.Shortest))...)
+	isBad := os.Getenv(badEnv) != ""
+	if isBad {
+		lock = &badLock{good: lock}
+	}
 	shared := newStore(os.Getenv(storeEnv), os.Getenv(nameEnv))
-	defer shared.close()
 	var group sync.WaitGroup
 	for n := range users {
 		u := user{n, lock, shared, chance{newDice(seed, uint64(n))}, stdout}
 		group.Go(func() { u.use(over) })
 	}
 	group.Wait()
+	shared.close()
+	patience := redistest.Patience
 	for _, s := range sessions {
-		must(s.Close(context.Background()))
+		if isBad {
+			patience = 0
+			continue
+		}
+		// Without a deadline it would give up after some seconds what the last fault of another incident delays.
+		ctx, cancel := context.WithTimeout(context.Background(), redistest.WaitLimit)
+		must(s.Close(ctx))
+		cancel()
 	}
 	left := 0
 	isOver := func() bool {
 		left = libraryGoroutines()
 		return left == 0
 	}
-	redistest.PollUntil(redistest.Patience, isOver)
+	redistest.PollUntil(patience, isOver)
 	fmt.Fprintln(stdout, note, "goroutines", left)
 }
+
+// badLock grants each twentieth request at once, whoever has the lock, with a token that falls.
+type badLock struct {
+	good  Lock
+	calls atomic.Int64
+}
+
+func (l *badLock) Lock(ctx context.Context) (Hold, error) {
+	if l.calls.Add(1)%20 == 0 {
+		return badHold{}, nil
+	}
+	return l.good.Lock(ctx)
+}
+
+func (l *badLock) TryLock(ctx context.Context) (Hold, error) { return l.good.TryLock(ctx) }
+
+type badHold struct{ Hold }
+
+func (badHold) Token() uint64 { return 1 }
+func (badHold) Err() error    { return nil }
+func (badHold) Unlock() error { return nil }
 
 // note begins a line that is no action: it has a name and a number.
 const note = "#"
 
-// libraryGoroutines returns how many goroutines of this process the library runs in.
+// libraryGoroutines returns how many goroutines of this process the library, or a client of it, has begun.
 func libraryGoroutines() (n int) {
+	const library = "github.com/signalbox-go/signalbox/"
 	stacks := make([]byte, 4<<20)
 	for stack := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
 		_, by, _ := strings.Cut(stack, "created by ")
-		if strings.HasPrefix(by, "github.com/signalbox-go/signalbox/internal/") && !strings.Contains(by, "/internal/testing/") {
+		isTest := strings.HasPrefix(by, library+"test/") || strings.HasPrefix(by, library+"internal/testing/")
+		if (strings.HasPrefix(by, library) || strings.HasPrefix(by, "github.com/redis/rueidis")) && !isTest {
 			n++
 		}
 	}
@@ -124,7 +161,7 @@ func (u user) use(over <-chan struct{}) {
 		case <-time.After(u.below(20 * time.Millisecond)): //nolint:forbidigo // users come when they like
 		}
 		from := now()
-		ctx, cancel := context.WithTimeout(context.Background(), redistest.WaitLimit)
+		ctx, cancel := whileRunning()
 		h, err := u.lock.Lock(ctx)
 		cancel()
 		if errors.Is(err, signalbox.ErrUnconfirmed) { // of a latch: a round may have begun and be over
@@ -135,20 +172,25 @@ func (u user) use(over <-chan struct{}) {
 		say := func(what verb, from, to int64) { fmt.Fprintln(u.stdout, what, u.number, h.Token(), from, to) }
 		say(took, from, now())
 		read := u.store.read(h.Token())
-		good, has := from, u.below(8*time.Millisecond)
+		good, told, has := from, int64(0), u.below(8*time.Millisecond)
 		if u.IntN(200) == 0 {
 			has = actorLife * 3 / 2
 		}
 		if os.Getenv(slowEnv) != "" {
 			has = 100 * time.Millisecond
 		}
-		for ends := time.Now().Add(has); time.Now().Before(ends) && h.Err() == nil; {
-			time.Sleep(time.Millisecond) //nolint:forbidigo // it works, and checks its lease
-		}
-		at := now()
-		if h.Err() == nil { // and so it was at that time
-			good = at
-			say(had, good, good)
+		for ends := now() + int64(has); ; time.Sleep(time.Millisecond) { //nolint:forbidigo // it works, and checks its lease
+			at := now()
+			if h.Err() != nil {
+				break
+			}
+			good = at // the lease was good later, and so at that time
+			if isOver := at >= ends; isOver || at-told > int64(100*time.Millisecond) {
+				say(had, good, good) // for the case that it is killed
+				if told = at; isOver {
+					break
+				}
+			}
 		}
 		u.store.write(read, h.Token()) // whatever became of the lease: the store knows better
 		from = now()

@@ -12,6 +12,7 @@ import (
 	"github.com/signalbox-go/signalbox/countdown"
 	"github.com/signalbox-go/signalbox/election"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/multilock"
 	"github.com/signalbox-go/signalbox/once"
 	"github.com/signalbox-go/signalbox/redlock"
@@ -338,7 +339,27 @@ type owned struct {
 // Unlock lets the member leave.
 func (o owned) Unlock() error {
 	err := o.Err()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := whileRunning()
 	defer cancel()
 	return errors.Join(err, o.member.Leave(ctx))
+}
+
+// whileRunning returns a context that ends when this process has run for redistest.WaitLimit. One that is stopped for longer, or in turns
+// with outages, has not waited for so long.
+func whileRunning() (context.Context, context.CancelFunc) {
+	const parts = 60
+	ctx, cancel := context.WithCancelCause(context.Background())
+	ticker := time.NewTicker(redistest.WaitLimit / parts) // of the ticks during a stop it keeps one
+	go func() {                                           // ends with ctx
+		defer ticker.Stop()
+		for range parts {
+			select {
+			case <-ticker.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+		cancel(context.DeadlineExceeded)
+	}()
+	return ctx, func() { cancel(nil) }
 }

@@ -55,6 +55,7 @@ func (w *World) onBadWires(k Kind, seed uint64, lasts time.Duration) {
 	if k.Dead > 0 {
 		least = 0 // one dead waiter may keep all others away until the end
 	}
+	tally.Add("uses", k.folder(), int(uses.Load()))
 	require.Greater(w, uses.Load(), least, "it was no use")
 	dead := 4 * max(1, int(lasts/time.Minute))                  // the longer it lasted, the more tickets of the dead there are
 	time.Sleep(max(45*time.Second, time.Duration(dead)*k.Dead)) // what the server does not know of ends by itself, each after the other

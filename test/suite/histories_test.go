@@ -43,9 +43,10 @@ func TestHistories(t *testing.T) {
 			kinds := Kinds()
 			k := kinds[slices.IndexFunc(kinds, func(k Kind) bool { return k.Name == h.Kind })]
 			tally.Add("histories", "histories", 1)
-			tally.Add("histories", "operations", len(actions))
 			switch judge(k, actions) {
 			case porcupine.Ok:
+				tally.Add("histories", "operations", len(actions))
+				tally.Add("operations", k.folder(), len(actions))
 				require.NoError(t, os.Remove(name))
 			case porcupine.Unknown:
 				tally.Add("histories", "unknown", 1)

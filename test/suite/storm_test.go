@@ -31,8 +31,12 @@ type storm struct {
 	clock   *redistest.Clock      // of the only server; nil: it has the machine's
 	store   *redistest.Server     // holders update a value there; nil: the kind has no order of holders
 	env     []string              // of the actors
-	active  []interval            // when a fault was there
+	active  []interval            // from each fault to its end, and to the next grant if that is later
+	hit     [2]bool               // the sides that the last fault hit
 	losses  []interval            // when the servers did not promise to exclude, since they lost what they knew
+
+	owner    *redistest.Server // the node that had the name when nodes were parted
+	partedAt int64
 }
 
 // interval is between two times.
@@ -51,7 +55,25 @@ type history struct {
 }
 
 // What only some crowds can meet.
-const failover, partition = "a failover loses writes", "each side loses another server"
+const (
+	failover  = "a failover loses writes"
+	partition = "each side loses another server"
+	flush     = "a server of the quorum is flushed"
+	clock     = "the server's clock is set"
+	parted    = "two nodes lose each other"
+	alone     = "a primary is cut off"
+)
+
+// isRare reports whether few crowds can meet it: they meet it first, since a run may be short.
+func (c *crowdOf) isRare(i incident) bool {
+	if i.name == failover { // after which some kinds promise nothing for long
+		return slices.Contains([]string{"reentrant", "rwlock"}, c.kind.folder())
+	}
+	if c.cluster != nil {
+		return !strings.HasPrefix(i.name, "a process")
+	}
+	return slices.Contains([]string{partition, flush, clock}, i.name)
+}
 
 // eachSide is how many actors a storm has of each side.
 const eachSide = 3
@@ -103,9 +125,9 @@ func TestSoakStorm(t *testing.T) { //nolint:paralleltest // has the machine to i
 				for n := 0; more(); n++ {
 					if n%len(incidents) == 0 {
 						c.Shuffle(len(incidents), func(i, j int) { incidents[i], incidents[j] = incidents[j], incidents[i] })
-						rare := slices.IndexFunc(incidents, func(i incident) bool { return i.name == failover || i.name == partition })
-						if rare > 0 && c.IntN(2) == 0 { // few crowds have it, and a short run has few incidents
-							incidents[0], incidents[rare] = incidents[rare], incidents[0]
+						if n == 0 {
+							common := slices.DeleteFunc(slices.Clone(incidents), c.isRare)
+							incidents = append(slices.DeleteFunc(incidents, func(i incident) bool { return !c.isRare(i) }), common...)
 						}
 					}
 					c.meets(incidents[n%len(incidents)])
@@ -136,7 +158,7 @@ func newStorm(t *testing.T, world string, k Kind, env ...string) *crowdOf {
 	s := c.storm
 	var tops []redistest.Topology
 	if world == clustered {
-		c.cluster = redistest.StartCluster(t, redistest.WithFailoverAfter(calm))
+		c.cluster = redistest.StartCluster(t, redistest.WithFailoverAfter(calm), redistest.WithLinks())
 		tops = append(tops, c.cluster)
 		c.urls = c.cluster.Servers()[0].URL() + "?addr=" + c.cluster.Servers()[1].Addr()
 	}
@@ -188,33 +210,73 @@ func (c *crowdOf) urlsOf(rival bool) string {
 	return strings.Join(urls, " ")
 }
 
-// meets lets a fault happen, and requires that the crowd continues.
+// meets lets a fault happen, and sometimes a second one while it lasts, and requires that the crowd continues.
 func (c *crowdOf) meets(i incident) {
 	c.Helper()
-	recovered := func(what string, begun int64, away *actor) {
-		c.continues(what, away)
-		tally.Time("recovery", i.name, time.Duration(c.firstTake(begun, away)-begun))
-	}
+	s := c.storm
+	s.hit = [2]bool{true, true}
 	started := now()
-	begun := started
+	begun, next := started, int64(0)
 	away := i.do(c)
-	if i.undo == nil {
-		recovered(i.name, begun, away)
-	} else {
-		if away != nil && !c.kind.NoLease {
+	isAlone := true
+	if i.undo != nil {
+		if away == nil || c.kind.NoLease {
+			begun = 0 // not before it is over
+		} else {
 			c.continues(i.name, away)
+			next = c.firstTake(begun, away)
 		}
-		begun = now()
+		if c.IntN(3) == 0 {
+			isAlone = false
+			c.besides()
+			tally.Add(tally.Sound, "faults at once", 1)
+		}
+		if begun == 0 {
+			begun = now()
+		}
 		i.undo(c, away)
-		recovered(i.name+", and is over", begun, nil)
+		away = nil
 	}
-	c.storm.active = append(c.storm.active, interval{started, now()})
+	ended := now()
+	c.continues(i.name+", and is over", away)
+	if next == 0 {
+		next = c.firstTake(begun, away)
+	}
+	if isAlone { // else it is not known which of the two it is the recovery from
+		tally.Time("recovery", i.name, time.Duration(next-begun))
+	}
+	if i.undo == nil {
+		ended = next
+	}
+	s.active = append(s.active, interval{started, max(ended, next)})
 	tally.Add("incidents", i.name, 1)
 }
 
-// firstTake returns when a living actor took the lock first, since that time.
+// besides is a further fault, which does not last.
+func (c *crowdOf) besides() {
+	servers := c.servers
+	if c.cluster != nil {
+		servers = c.cluster.Servers()
+	}
+	server := servers[c.IntN(len(servers))]
+	choices := []func(){
+		func() { server.MustDo(c.T, "SCRIPT", "FLUSH") },
+		func() { server.MustDo(c.T, "CLIENT", "KILL", "TYPE", "normal") },
+		func() { server.MustDo(c.T, "CLIENT", "KILL", "TYPE", "pubsub") },
+	}
+	if c.cluster == nil {
+		proxies := c.storm.sides[c.IntN(2)]
+		proxy, kinds := proxies[c.IntN(len(proxies))], redistest.FaultKinds()
+		choices = append(choices, proxy.CutAll, proxy.HalfOpenAll,
+			func() { proxy.Arm(redistest.Fault{Kind: kinds[c.IntN(len(kinds))], Delay: c.below(2 * actorLife)}) })
+	}
+	choices[c.IntN(len(choices))]()
+}
+
+// firstTake returns when living actors of each side that was hit had taken the lock, since that time; of a kind without turns, when one
+// of them had.
 func (c *crowdOf) firstTake(since int64, away *actor) int64 {
-	first := now()
+	first := [2]int64{now(), now()}
 	for _, a := range c.alive {
 		if a == away {
 			continue
@@ -222,18 +284,32 @@ func (c *crowdOf) firstTake(since int64, away *actor) int64 {
 		a.mu.Lock()
 		for _, at := range a.takes {
 			if at >= since {
-				first = min(first, at)
+				first[side(a.rival)] = min(first[side(a.rival)], at)
 			}
 		}
 		a.mu.Unlock()
 	}
-	return first
+	switch {
+	case !c.storm.hit[1]:
+		return first[0]
+	case !c.storm.hit[0]:
+		return first[1]
+	case c.kind.Turnless:
+		return min(first[0], first[1])
+	default:
+		return max(first[0], first[1])
+	}
 }
 
 // faults returns what can happen to a crowd in a storm.
 func (c *crowdOf) faults() []incident {
 	if c.cluster != nil {
-		return append(c.incidents(), incident{name: "a node hands over and restarts", do: (*crowdOf).restartNode})
+		return append(c.incidents(), incident{name: "a node hands over and restarts", do: (*crowdOf).restartNode},
+			incident{name: parted, do: (*crowdOf).partNodes, undo: (*crowdOf).healNodes},
+			incident{
+				name: alone, do: c.loses(c.partPrimary),
+				undo: func(c *crowdOf, _ *actor) { c.loses(func() { c.cluster.Heal(c.T) })(c) },
+			})
 	}
 	processes := slices.DeleteFunc(c.incidents(), func(i incident) bool {
 		return c.kind.NoLease && strings.HasPrefix(i.name, "a process is killed") // nothing ends what it has
@@ -243,7 +319,8 @@ func (c *crowdOf) faults() []incident {
 		return func(c *crowdOf) *actor {
 			server, sides := c.IntN(len(c.servers)), c.IntN(3)
 			for side := range s.sides {
-				if sides == 2 || sides == side {
+				s.hit[side] = sides == 2 || sides == side
+				if s.hit[side] {
 					do(s.sides[side][server])
 				}
 			}
@@ -271,12 +348,16 @@ func (c *crowdOf) faults() []incident {
 	refuses := func(name string, at func() *redistest.Server, begin, end func(s *redistest.Server)) incident {
 		var server *redistest.Server
 		return incident{name, func(c *crowdOf) *actor {
-			tally.Fault(name)
 			server = at()
+			server.MustDo(c.T, "CONFIG", "RESETSTAT")
 			begin(server)
 			c.pass(actorLife / 2)
+			redistest.Await(c, "a request that is refused: "+name, func() bool { return server.Refused(c.T, name) > 0 })
 			return nil
-		}, func(*crowdOf, *actor) { end(server) }}
+		}, func(*crowdOf, *actor) {
+			end(server)
+			tally.Add(tally.Faults, "request refused: "+name, server.Refused(c.T, name))
+		}}
 	}
 	anyServer := func() *redistest.Server { return c.servers[c.IntN(len(c.servers))] }
 	all := append(
@@ -298,7 +379,7 @@ func (c *crowdOf) faults() []incident {
 	)
 	if len(c.servers) > 1 {
 		return append(all, incident{name: partition, do: (*crowdOf).partition, undo: (*crowdOf).join},
-			incident{name: "a server of the quorum is flushed", do: func(c *crowdOf) *actor {
+			incident{name: flush, do: func(c *crowdOf) *actor {
 				tally.Fault("FLUSHALL")
 				anyServer().MustDo(c.T, "FLUSHALL")
 				c.pass(time.Second)
@@ -315,15 +396,19 @@ func (c *crowdOf) faults() []incident {
 			c.servers[0].MustDo(c.T, "FLUSHALL")
 		})},
 		incident{name: "a key is lost", do: c.loses(func() {
-			if keys := c.servers[0].Keys("*"); len(keys) > 0 {
-				tally.Fault("key lost")
-				c.servers[0].MustDo(c.T, "DEL", keys[c.IntN(len(keys))])
-			}
+			redistest.Await(c, "a key that is lost", func() bool {
+				keys := c.servers[0].Keys("*")
+				return len(keys) > 0 && c.servers[0].MustDo(c.T, "DEL", keys[c.IntN(len(keys))]) == int64(1)
+			})
+			tally.Fault("key lost")
 		})},
 	)
 	if s.clock != nil {
 		return append(all, incident{
-			name: "the server's clock is set", do: c.loses(func() { s.clock.Set(c.T, time.Second+c.below(2*time.Second)) }),
+			name: clock, do: c.loses(func() {
+				s.clock.Set(c.T, time.Second+c.below(2*time.Second))
+				redistest.Await(c, "a server whose clock is ahead", func() bool { return c.servers[0].Ahead(c.T) > time.Second/2 })
+			}),
 			undo: func(c *crowdOf, _ *actor) { c.loses(func() { s.clock.Set(c.T, 0) })(c) },
 		})
 	}
@@ -335,9 +420,13 @@ func (c *crowdOf) loses(do func()) func(c *crowdOf) *actor {
 	return func(c *crowdOf) *actor {
 		begun := now()
 		do()
-		c.storm.losses = append(c.storm.losses, interval{begun, now() + int64(max(actorLife, c.kind.Shortest)+4*time.Second)})
+		c.storm.losses = append(c.storm.losses, c.lossSince(begun))
 		return nil
 	}
+}
+
+func (c *crowdOf) lossSince(begun int64) interval {
+	return interval{begun, now() + int64(max(actorLife, c.kind.Shortest)+4*time.Second)}
 }
 
 // failOver lets a replica take over that has missed the last writes.
@@ -383,6 +472,42 @@ func (c *crowdOf) join(*actor) {
 	}
 }
 
+// partNodes cuts the links between the node that has the name and another one. All other nodes reach both, so none is replaced.
+func (c *crowdOf) partNodes() *actor {
+	begun := now()
+	owner, others := c.nodes(c.cluster.Slot(c.T, locktest.Key(c.prefix+crowdName)))
+	c.storm.owner, c.storm.partedAt = owner, begun
+	c.cluster.Part(c.T, owner, others[0])
+	c.cluster.AwaitParted(c.T, owner, others[0])
+	c.continues(parted, nil)
+	return nil
+}
+
+// healNodes undoes that. Until the node time-out is long again, others may take the node for dead on a machine that stalls.
+func (c *crowdOf) healNodes(*actor) {
+	c.cluster.Heal(c.T)
+	if c.cluster.Owner(c.T, c.cluster.Slot(c.T, locktest.Key(c.prefix+crowdName))) != c.storm.owner {
+		c.storm.losses = append(c.storm.losses, c.lossSince(c.storm.partedAt))
+	}
+}
+
+// partPrimary cuts all links of the node that has the name, which is replaced: what it granted meanwhile is lost.
+func (c *crowdOf) partPrimary() {
+	slot := c.cluster.Slot(c.T, locktest.Key(c.prefix+crowdName))
+	owner, others := c.nodes(slot)
+	c.cluster.Part(c.T, owner, others...)
+	c.cluster.AwaitFailover(c.T, slot, owner)
+	c.continues(alone, nil)
+}
+
+// nodes returns the node that has a slot, and the others in any order.
+func (c *crowdOf) nodes(slot int) (owner *redistest.Server, others []*redistest.Server) {
+	owner = c.cluster.Owner(c.T, slot)
+	others = slices.DeleteFunc(c.cluster.Servers(), func(n *redistest.Server) bool { return n == owner })
+	c.Shuffle(len(others), func(i, j int) { others[i], others[j] = others[j], others[i] })
+	return owner, others
+}
+
 // restartNode lets the replica of the node that has the name take over, without loss, and restarts that node.
 func (c *crowdOf) restartNode() *actor {
 	slot := c.cluster.Slot(c.T, locktest.Key(c.prefix+crowdName))
@@ -402,26 +527,20 @@ func (c *crowdOf) weathered() {
 	overlaps, falling := c.violations(holds)
 	inLoss := 0
 	for _, h := range holds {
-		if c.meetsLoss(h.took, h.good) {
+		if c.meetsLoss(h.took, max(h.took, h.good)) {
 			inLoss++
 		}
 	}
-	goroutines := 0
-	for _, a := range c.actors {
-		for _, line := range a.said {
-			var name string
-			var n int64
-			if _, err := fmt.Sscan(strings.TrimPrefix(line, note), &name, &n); err != nil || !strings.HasPrefix(line, note) {
-				continue
-			}
-			if name == "goroutines" {
-				goroutines += int(n)
-			} else {
-				tally.Add("outcome unknown", kind, 1)
-			}
-		}
-	}
+	goroutines := c.goroutines()
 	for _, h := range holds {
+		if h.ended-h.took > int64(actorLife) && h.good > h.took+int64(actorLife) {
+			tally.Add(tally.Sound, "holds longer than a lease", 1)
+		}
+		if slices.ContainsFunc(c.actors[h.who/users].frozen, func(f interval) bool {
+			return f.to-f.from > int64(actorLife) && h.took <= f.from && f.to <= h.ended
+		}) {
+			tally.Add(tally.Sound, "holders stopped beyond a lease", 1)
+		}
 		waited := time.Duration(h.took-h.from) > time.Millisecond
 		if waited && slices.ContainsFunc(c.storm.active, func(a interval) bool { return a.meets(h.took, h.took) }) {
 			tally.Add(tally.Sound, "hand-offs under a fault", 1)
@@ -442,13 +561,57 @@ func (c *crowdOf) weathered() {
 	tally.Add("overlaps", kind, overlaps)
 	tally.Add("falling tokens", kind, falling)
 	tally.Add("goroutines left", kind, goroutines)
+	tally.Add("outcome unknown", kind, c.unknown())
 	require.NoError(c, c.write(said))
 	require.Zero(c, overlaps, "overlaps")
 	require.Zero(c, falling, "tokens that fall")
 	require.Zero(c, goroutines, "goroutines of processes that have ended")
 	c.leavesNothing()
-	_, immortal := c.Keys(c.Process(c.kind), crowdName)
+	immortal := c.immortal()
 	tally.Add("keys left", kind, len(immortal))
+	require.Empty(c, immortal, "these keys never end")
+}
+
+// goroutines returns how many goroutines of the library processes had when they had closed their sessions.
+func (c *crowdOf) goroutines() (sum int) {
+	for _, n := range c.notes("goroutines") {
+		sum += n
+	}
+	return sum
+}
+
+// unknown returns how often a call returned that it is not known whether it was executed.
+func (c *crowdOf) unknown() int { return len(c.notes("unconfirmed")) }
+
+// notes returns the numbers that actors said by a name.
+func (c *crowdOf) notes(name string) (all []int) {
+	for _, a := range c.actors {
+		for _, line := range a.said {
+			var of string
+			var n int
+			if _, err := fmt.Sscan(strings.TrimPrefix(line, note), &of, &n); err == nil && strings.HasPrefix(line, note) && of == name {
+				all = append(all, n)
+			}
+		}
+	}
+	return all
+}
+
+// immortal returns the keys of all servers of a storm that never end, whatever their names are.
+func (c *crowdOf) immortal() (all []string) {
+	servers := c.servers
+	if c.cluster != nil {
+		servers = c.cluster.Servers()
+	}
+	for _, server := range servers {
+		for _, key := range server.Keys("*") {
+			// Other nodes of a cluster than the primary of the key redirect.
+			if left, err := server.Do("PTTL", key); err == nil && left == int64(-1) {
+				all = append(all, key)
+			}
+		}
+	}
+	return all
 }
 
 // heldBy is what a user said of one of its holds.
@@ -457,7 +620,8 @@ type heldBy struct {
 	rival      bool
 	token      uint64
 	from, took int64 // of its request
-	good       int64 // it had not ended at that time
+	good       int64 // it had not ended at that time; before took: not known of any time at which its user had it
+	ended      int64 // when its user knew that it had; the last word of one that died
 }
 
 // holdsOf returns the holds of a history, in the order of their requests.
@@ -466,12 +630,16 @@ func holdsOf(k Kind, said []action) (all []*heldBy) {
 	for _, a := range said {
 		switch a.verb {
 		case took:
-			h := &heldBy{who: a.who, rival: a.rival, token: a.token, from: a.from, took: a.to, good: a.to}
+			h := &heldBy{who: a.who, rival: a.rival, token: a.token, from: a.from, took: a.to, good: a.from, ended: a.to}
 			open[a.who] = h
 			all = append(all, h)
 		case gave, lost:
 			if h := open[a.who]; h != nil {
 				h.good = max(h.good, a.from)
+				h.ended = a.to
+				if a.verb == lost {
+					h.ended = a.to - int64(aftermath)
+				}
 				delete(open, a.who)
 			}
 		case had:
@@ -483,12 +651,15 @@ func holdsOf(k Kind, said []action) (all []*heldBy) {
 // violations returns how many holds began while others took all, and how many tokens fell, beside the times for which nothing is promised.
 func (c *crowdOf) violations(holds []*heldBy) (overlaps, falling int) {
 	takes := [2]int{c.kind.takes(), c.kind.rival().takes()}
-	excluded := func(h *heldBy) bool { return c.meetsLoss(h.took, h.good) }
+	excluded := func(h *heldBy) bool { return c.meetsLoss(h.took, max(h.took, h.good)) }
 	byTime := slices.SortedFunc(slices.Values(holds), func(a, b *heldBy) int { return cmp.Compare(a.took, b.took) })
 	var open []*heldBy
 	for i, h := range byTime {
 		open = slices.DeleteFunc(open, func(o *heldBy) bool { return o.good <= h.took })
-		open = append(open, h)
+		isHeld := h.good >= h.took // else its process was stopped before it could say that it has it, for longer than its lease
+		if isHeld {
+			open = append(open, h)
+		}
 		sum, all := 0, 0
 		for _, o := range open {
 			all += takes[side(o.rival)]
@@ -496,9 +667,9 @@ func (c *crowdOf) violations(holds []*heldBy) (overlaps, falling int) {
 				sum += takes[side(o.rival)]
 			}
 		}
-		if sum > max(c.kind.Of, 1) && !excluded(h) {
+		if isHeld && sum > max(c.kind.Of, 1) && !excluded(h) {
 			overlaps++
-		} else if all > max(c.kind.Of, 1) {
+		} else if isHeld && all > max(c.kind.Of, 1) {
 			tally.Add("overlaps in a loss", c.kind.folder(), 1)
 		}
 		for _, before := range byTime[max(0, i-100):i] {

@@ -127,7 +127,10 @@ func (d *delay) execute(args []string) {
 	d.sent <- struct{}{}
 	time.Sleep(d.by)
 	d.delay.Store(nil) // it is one of them
-	_ = d.client.Do(d.Context(), d.client.B().Arbitrary("EVALSHA").Args(args...).Build()).Error()
+	err := d.client.Do(d.Context(), d.client.B().Arbitrary("EVALSHA").Args(args...).Build()).Error()
+	if why, isErr := rueidis.IsRedisErr(err); isErr && why.IsNoScript() {
+		d.Error("a delayed call ran nothing: its digest is of another text than the server has, see scripts/testdata/digests.txt")
+	}
 }
 
 // lose lets a server restart without data, so fast that its clients keep their connections.

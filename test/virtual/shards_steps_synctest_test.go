@@ -41,7 +41,7 @@ type randomMember struct {
 	faults  int                        // how many faults of its wire are not over
 	faultAt time.Time                  // the end of the last one
 	faulty  time.Time                  // the time since which its wire was not well for 3 s
-	born    time.Time                  // the first function since its last lease was lost
+	born    time.Time                  // the first function since its last lease was lost, or when a fault ended that may have lost it
 	diedAt  time.Time                  // when it was killed
 	era     int                        // a fault of an earlier one is over
 	sent    [10]int64                  // the scripts that its client had called, in each of the last seconds
@@ -335,6 +335,10 @@ func (g *randomGroup) fault(m *randomMember, lasts time.Duration, begin func(w *
 
 func (g *randomGroup) healLocked(m *randomMember) {
 	m.faultAt, g.state.upsetAt = time.Now(), time.Now()
+	wasYoung := m.faulty.Sub(m.born) < shards.DefaultLease
+	if !m.born.IsZero() && (wasYoung || time.Since(m.faulty) >= 8*time.Second) {
+		m.born = time.Now() // the lease may have been lost while no function ran that could say so
+	}
 	if !m.isStopped() {
 		m.wire.losesMessages.Store(false)
 		m.wire.latency.Store(int64(m.latency))

@@ -114,6 +114,7 @@ func TestASeedIsAWalk(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			first := s.walk(t, seed).trace()
+			require.NotEqual(t, first, s.walk(t, seed+1<<20).trace(), "another seed is the same walk")
 			for range redistest.Rounds(20, 100) - 1 {
 				require.Equal(t, first, s.walk(t, seed).trace(), "SIGNALBOX_SEED=%d go test ./walks -run %s", seed, t.Name())
 			}
@@ -323,30 +324,35 @@ func (f *finder) Fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
-// The rules of a walk find two holders, a token that falls, and a key that never ends.
+// The rules of a walk find two holders, more permits than there are, a token that falls, and a key that never ends.
 func TestAWalkFindsPlantedMistakes(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		plant func(w *walk, next *attempt)
 		found string
+		in    string
 	}{
 		"a key that never ends": {func(w *walk, _ *attempt) {
 			w.do("PERSIST", w.keys()[0])
 			w.check()
-		}, "has no expiry"},
+		}, "has no expiry", "Exclusive"},
 		"a token that falls": {func(w *walk, next *attempt) {
 			w.issue(next.kind.requestOf(tries, next), []grant{{hold: next.hold, stamp: digits(1)}})
-		}, "which is not after"},
+		}, "which is not after", "Exclusive"},
 		"two holders": {func(w *walk, next *attempt) {
 			w.holds(grant{hold: next.hold, since: w.now, life: second})
-		}, "has the lock, and so has"},
+		}, "has the lock, and so has", "Exclusive"},
+		"too many permits": {func(w *walk, next *attempt) {
+			w.holds(grant{hold: next.hold, since: w.now, life: second})
+		}, "permits are held of", "Semaphore"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f, over := &finder{TB: t}, make(chan struct{})
 			go func() { // ends at the first failure
 				defer close(over)
-				w := newWalk(f, scenes()[0], 0)
+				all := scenes()
+				w := newWalk(f, all[slices.IndexFunc(all, func(s scene) bool { return s.name == c.in })], 0)
 				a, next := w.full(w.kinds[0], 0), w.full(w.kinds[0], 1)
 				w.uses(tries, a)
 				c.plant(w, next)

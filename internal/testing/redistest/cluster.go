@@ -5,6 +5,7 @@ package redistest
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -34,6 +35,7 @@ const (
 type Cluster struct {
 	nodes   []*Server     // primaries first, and then their replicas in the same order, as they were made
 	timeout time.Duration // of nodes
+	buses   map[*Server]*bus
 }
 
 // StartCluster runs a cluster until the test ends. It returns when every node knows that the cluster is
@@ -61,9 +63,29 @@ func startCluster(r reporter, conf config) (*Cluster, error) {
 		return nil, err
 	}
 	c := &Cluster{timeout: cmp.Or(conf.failover, clusterFailover)}
+	sets := slices.Repeat([]setup{node(conf)}, 2*primaries)
+	var buses []*bus
+	for i := range sets {
+		if !conf.links {
+			break
+		}
+		b, err := startBus()
+		if err != nil {
+			closeBuses(buses)
+			return nil, err
+		}
+		buses = append(buses, b)
+		sets[i].args = slices.Concat(sets[i].args, b.args())
+	}
 	var err error
-	if c.nodes, err = startAll(r, slices.Repeat([]setup{node(conf)}, 2*primaries)...); err != nil {
+	if c.nodes, err = startAll(r, sets...); err != nil {
+		closeBuses(buses)
 		return nil, err
+	}
+	c.buses = make(map[*Server]*bus)
+	for i, b := range buses {
+		b.lead(loopback(c.nodes[i].bus))
+		c.buses[c.nodes[i]] = b
 	}
 	if err = c.form(); err != nil {
 		c.Close()
@@ -103,7 +125,10 @@ func (c *Cluster) Client(tb testing.TB, mod func(*rueidis.ClientOption)) rueidis
 func (c *Cluster) Servers() []*Server { return slices.Clone(c.nodes) }
 
 // Close kills all nodes.
-func (c *Cluster) Close() { closeAll(c.nodes) }
+func (c *Cluster) Close() {
+	closeAll(c.nodes)
+	closeBuses(slices.Collect(maps.Values(c.buses)))
+}
 
 // Slot returns the slot of a key, as a node computes it.
 func (c *Cluster) Slot(tb testing.TB, key string) int {
@@ -312,9 +337,13 @@ const meetRetry = 3 * clusterFailover
 // meet sends CLUSTER MEET for the first node to the others, until each node knows all others.
 func (c *Cluster) meet() error {
 	host := c.nodes[0]
+	port := host.bus
+	if b := c.buses[host]; b != nil {
+		port = b.reserved.port
+	}
 	for ends := time.Now().Add(startLimit); ; {
 		for _, n := range c.nodes[1:] {
-			if _, err := n.Do("CLUSTER", "MEET", "127.0.0.1", host.port, host.bus); err != nil {
+			if _, err := n.Do("CLUSTER", "MEET", "127.0.0.1", host.port, port); err != nil {
 				return fmt.Errorf("redistest: meet: %w", err)
 			}
 		}

@@ -12,7 +12,8 @@
 // one endpoint before several servers, as some providers do. [Await] and [Receive] wait for what must come.
 //
 // Without [WithFailoverAfter] a failover comes after a second or two without a sign of life: for tests that kill
-// or freeze a primary and then call AwaitFailover.
+// or freeze a primary and then call AwaitFailover. [WithLinks] puts a proxy before each
+// node for the others, so that links of two nodes can be cut.
 //
 // # Guarantees
 //

@@ -49,6 +49,22 @@ func (s *Server) Keys(pattern string) []string {
 	return keys
 }
 
+// Refused returns how many requests the server has refused by an error that begins with a word, such as OOM, since it was started or
+// its statistics were reset.
+func (s *Server) Refused(tb testing.TB, word string) int {
+	tb.Helper()
+	n, _ := strconv.Atoi(strings.TrimPrefix(s.info("errorstats")["errorstat_"+word], "count="))
+	return n
+}
+
+// Ahead returns how far the server's clock is ahead of this machine's.
+func (s *Server) Ahead(tb testing.TB) time.Duration {
+	tb.Helper()
+	reply, _ := s.MustDo(tb, "TIME").([]any)
+	seconds := s.integer(fmt.Sprint(reply[0]))
+	return time.Until(time.Unix(seconds, 0))
+}
+
 // CommandStat says how often a command ran and how long it took in all.
 type CommandStat struct {
 	Calls int64

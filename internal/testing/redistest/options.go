@@ -105,6 +105,7 @@ type config struct {
 	args     []string
 	failover time.Duration // 0: as quick as can be
 	steps    *Clock        // the clock that the test sets, or nil
+	links    bool          // nodes of a cluster have proxies before them
 	secure   func() (*tlsSetup, error)
 }
 
