@@ -23,6 +23,7 @@ COUNT ?= 1
 REPEAT ?= 3
 PACKAGES ?= ./...
 SOAK ?= 10m
+RUNS ?= plain race worlds
 WORLDS ?= single cluster
 MODELFLAGS ?=
 COVERFLAGS ?=
@@ -81,10 +82,10 @@ test: redis ## the tests of all modules that need not wait for real time
 	$(call tests,-short -timeout $(LONGEST))
 
 .PHONY: test-full
-test-full: redis ## all tests of all modules, and under the race detector those of make test that start goroutines
-	$(call tests,-timeout $(LONGEST))
-	$(if $(RACE),GOWORK= $(gotest) -p $(at_once) -race -short -shuffle=on -timeout $(LONGEST) ./test/virtual ./test/suite $(raced))
-	cd test && for world in $(WORLDS); do SIGNALBOX_WORLDS=$$world GOWORK=off $(gotest) -shuffle=on -timeout $(LONGEST) -run "TestPromises|TestScripts|TestProcesses" ./suite; done
+test-full: redis ## all tests of all modules, and under the race detector those of make test that start goroutines; RUNS=race takes one
+	$(if $(filter plain,$(RUNS)),$(call tests,-timeout $(LONGEST)))
+	$(if $(filter race,$(RUNS)),$(if $(RACE),GOWORK= $(gotest) -p $(at_once) -race -short -shuffle=on -timeout $(LONGEST) ./test/virtual ./test/suite $(raced)))
+	$(if $(filter worlds,$(RUNS)),cd test && for world in $(WORLDS); do SIGNALBOX_WORLDS=$$world GOWORK=off $(gotest) -shuffle=on -timeout $(LONGEST) -run "TestPromises|TestScripts|TestProcesses" ./suite; done)
 
 .PHONY: race
 race: redis ## the tests of the library, or of its PACKAGES, REPEAT times under the race detector, in a new order
