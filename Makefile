@@ -23,6 +23,7 @@ COUNT ?= 1
 REPEAT ?= 3
 PACKAGES ?= ./...
 SOAK ?= 10m
+RUNS ?= long race worlds
 WORLDS ?= single cluster
 MODELFLAGS ?=
 COVERFLAGS ?=
@@ -85,10 +86,10 @@ test: redis ## the tests of all modules that need not wait for real time
 	$(call tests,-short -timeout $(LONGEST),$(first) work,$(filter $(ALONE),$(MODULES)))
 
 .PHONY: test-full
-test-full: redis ## what make test leaves out: tests in their longer form, the race detector, the promises in each world
-	$(call tests,-timeout $(LONGEST),$(filter $(long),$(first)) $(long),$(filter $(ALONE),$(longer)))
-	$(if $(RACE),GOWORK= $(gotest) -p $(at_once) -race -short -shuffle=on -timeout $(LONGEST) ./test/virtual ./test/suite $(raced))
-	cd test && for world in $(WORLDS); do SIGNALBOX_WORLDS=$$world GOWORK=off $(gotest) -shuffle=on -timeout $(LONGEST) -run "TestPromises|TestScripts|TestProcesses" ./suite; done
+test-full: redis ## what make test leaves out: tests in their longer form, the race detector, promises in each world; RUNS=race takes one
+	$(if $(filter long,$(RUNS)),$(call tests,-timeout $(LONGEST),$(filter $(long),$(first)) $(long),$(filter $(ALONE),$(longer))))
+	$(if $(filter race,$(RUNS)),$(if $(RACE),GOWORK= $(gotest) -p $(at_once) -race -short -shuffle=on -timeout $(LONGEST) ./test/virtual ./test/suite $(raced)))
+	$(if $(filter worlds,$(RUNS)),cd test && for world in $(WORLDS); do SIGNALBOX_WORLDS=$$world GOWORK=off $(gotest) -shuffle=on -timeout $(LONGEST) -run "TestPromises|TestScripts|TestProcesses" ./suite; done)
 
 .PHONY: race
 race: redis ## the tests of the library, or of its PACKAGES, REPEAT times under the race detector, in a new order

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package signalbox has what the locks of this module share: sessions, leases, options and errors.
-// Each kind of lock has a package. Begin with package reentrant.
+//
+// Use it with the package of a kind of lock; alone it locks nothing. Begin with package reentrant.
 //
 // # Usage
 //

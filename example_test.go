@@ -222,3 +222,115 @@ func ExampleLease_Token() {
 	// fenced off: a later holder has written
 	// new
 }
+
+// An observer of your own counts what matters. Observers joins it with another one, such as that of module otel.
+func ExampleObserver() {
+	ctx := context.Background()
+	var lines []string
+	mine := signalbox.Observer{
+		Refused: func(_ context.Context, e signalbox.Event) {
+			lines = append(lines, fmt.Sprint(e.Class, " refused: ", e.Outcome, ", waited less than a minute: ", e.Waited < time.Minute))
+		},
+		Released: func(_ context.Context, e signalbox.Event) {
+			lines = append(lines, fmt.Sprint(e.Class, " released, held less than a minute: ", e.Held < time.Minute))
+		},
+	}
+	session, err := signalbox.Dial(ctx, serverURL, signalbox.WithObserver(signalbox.Observers(mine, signalbox.Observer{})))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close(context.Background())
+	mu := reentrant.New(session, "order/42", signalbox.WithClass("order"))
+	lease, err := mu.Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, _ = mu.TryLock(ctx)
+	_ = lease.Unlock()
+	for _, line := range lines { // hooks may run at the same time: a real one counts
+		fmt.Println(line)
+	}
+	// Output:
+	// order refused: held, waited less than a minute: true
+	// order released, held less than a minute: true
+}
+
+// A service that starts while its server is away. Ping is for its readiness probe.
+func ExampleWithLazyConnect() {
+	ctx := context.Background()
+	session, err := signalbox.Dial(ctx, "redis://127.0.0.1:1", signalbox.WithLazyConnect()) // no server there
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close(context.Background())
+	probe, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer cancel()
+	fmt.Println("ready:", session.Ping(probe) == nil)
+	// Output: ready: false
+}
+
+// Long work that can stop at many places lets others in.
+func ExampleWithWanted() {
+	ctx := context.Background()
+	scanner, err := signalbox.Dial(ctx, serverURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer scanner.Close(context.Background())
+	lease, err := reentrant.New(scanner, "table", signalbox.WithWanted()).Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	go func() {
+		<-lease.Wanted() // between two parts of the scan
+		_ = lease.Unlock()
+	}()
+
+	writer, err := signalbox.Dial(ctx, serverURL) // in another process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer writer.Close(context.Background())
+	err = reentrant.New(writer, "table").Do(ctx, func(context.Context, signalbox.Lease) error {
+		fmt.Println("the scan let the writer in")
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output: the scan let the writer in
+}
+
+// A lock that one process uses again and again stays with it until another one wants it.
+func ExampleWithKeepWarm() {
+	ctx := context.Background()
+	session, err := signalbox.Dial(ctx, serverURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close(context.Background())
+	mu := reentrant.New(session, "counter", signalbox.WithKeepWarm(10*time.Second))
+	for range 3 {
+		if err := mu.Do(ctx, func(context.Context, signalbox.Lease) error { return nil }); err != nil {
+			log.Fatal(err)
+		}
+	}
+	fmt.Println("kept:", session.IdleLocks() <= 1)
+	// Output: kept: true
+}
+
+// An error names the call and the lock. errors.Is says what it means.
+func ExampleOpError() {
+	ctx := context.Background()
+	session, err := signalbox.Dial(ctx, serverURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close(context.Background())
+	_, err = reentrant.New(session, "").Lock(ctx)
+	var failed *signalbox.OpError
+	if errors.As(err, &failed) {
+		fmt.Printf("%s %q: a bad name: %t\n", failed.Op, failed.Name, errors.Is(err, signalbox.ErrBadName))
+	}
+	// Output: lock "": a bad name: true
+}

@@ -112,3 +112,81 @@ func ExampleElection_Health() {
 	fmt.Println("healthy:", e.Health(ctx) == nil)
 	// Output: healthy: true
 }
+
+// Before a host is restarted its leader hands over. StepDown says how long the work needs to stop.
+func ExampleElection_Handover() {
+	ctx := context.Background()
+	old, err := signalbox.Dial(ctx, serverURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer old.Close(context.Background())
+	next, err := signalbox.Dial(ctx, serverURL) // in another process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer next.Close(context.Background())
+
+	leader := election.New(old, "writer", election.StepDown(3*time.Second))
+	term, err := leader.Campaign(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	go func() {
+		<-term.Done() // the work stops
+		fmt.Println("asked to hand over:", errors.Is(term.Err(), election.ErrHandover))
+		_ = term.Resign()
+	}()
+	_, err = leader.Handover(ctx, "")
+	fmt.Println("no other waits:", errors.Is(err, election.ErrNoCandidate))
+
+	led := make(chan election.Term, 1)
+	go func() {
+		term, err := election.New(next, "writer").Campaign(ctx)
+		if err != nil {
+			log.Print(err)
+		}
+		led <- term
+	}()
+	for {
+		found, err := leader.Handover(ctx, next.ID())
+		if errors.Is(err, election.ErrNoCandidate) { // it does not wait yet
+			continue
+		} else if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println("the other leads:", found.Session == next.ID())
+		break
+	}
+	fmt.Println((<-led).Resign())
+	// Output:
+	// no other waits: true
+	// asked to hand over: true
+	// the other leads: true
+	// <nil>
+}
+
+// For code that was written for the leader election of Kubernetes.
+func ExampleElection_RunCallbacks() {
+	ctx, stop := context.WithCancel(context.Background())
+	session, err := signalbox.Dial(ctx, serverURL, signalbox.WithLabel("pod-1"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close(context.Background())
+	e := election.New(session, "controller")
+	err = e.RunCallbacks(ctx, election.Callbacks{
+		OnStartedLeading: func(ctx context.Context) {
+			fmt.Println("leading:", e.Leading())
+			stop()
+			<-ctx.Done()
+		},
+		OnStoppedLeading: func() { fmt.Println("stopped") },
+		OnNewLeader:      func(string) {}, // of every process
+	})
+	fmt.Println(errors.Is(err, context.Canceled))
+	// Output:
+	// leading: true
+	// stopped
+	// true
+}

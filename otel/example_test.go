@@ -19,7 +19,7 @@ import (
 func ExampleObserver() {
 	ctx := context.Background()
 	reader := metric.NewManualReader()
-	observer, err := sbotel.Observer(metric.NewMeterProvider(metric.WithReader(reader)), nil)
+	observer, err := sbotel.Observer(metric.NewMeterProvider(metric.WithReader(reader)), nil, sbotel.WithWaitBuckets(0.001, 0.01, 0.1, 1, 10))
 	if err != nil {
 		log.Fatal(err)
 	}

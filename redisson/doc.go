@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package redisson is the layout of Redisson, the Java client. Processes that acquire a lock with Redisson in
-// Java, and processes that acquire a lock of that name in this layout, share it. It is for services
-// that move from Java to Go one after the other; docs/migration.md has the steps.
+// Java, and processes that acquire a lock of that name in this layout, share it.
+//
+// Use it while services move from Java to Go one after the other; docs/migration.md has the steps.
+// Without a service in Java leave it out: the library's own layout promises more.
 //
 //	lock := reentrant.New(session, "order/42", signalbox.WithLayout(redisson.Layout()))
 //

@@ -139,10 +139,13 @@ func ExampleLock_Holder() {
 	}
 	_, err = mu.Holder(ctx)
 	fmt.Println("no holder:", errors.Is(err, signalbox.ErrNotHeld))
+	locked, err := mu.IsLocked(ctx)
+	fmt.Println(locked, err)
 	// Output:
 	// held by worker 7 as reentrant
 	// it is this session: true
 	// no holder: true
+	// false <nil>
 }
 
 // ForceUnlock ends the hold of a holder that hangs. The holder is notified, and the contexts of its lease

@@ -100,3 +100,25 @@ func ExampleLock_Holders() {
 	}
 	// Output: worker 1 reads: true
 }
+
+// Its two halves as sync.Locker: code that knows neither contexts nor leases can use them.
+func ExampleLock_RLocker() {
+	ctx := context.Background()
+	session, err := signalbox.Dial(ctx, serverURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close(context.Background())
+	mu := rwlock.New(session, "table")
+	reading := mu.RLocker(ctx)
+	reading.Lock()
+	err = mu.RDo(ctx, func(context.Context, signalbox.Lease) error { // beside it
+		fmt.Println("two read")
+		return nil
+	})
+	reading.Unlock()
+	fmt.Println(err)
+	// Output:
+	// two read
+	// <nil>
+}

@@ -4,6 +4,7 @@ package semaphore_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 
@@ -73,4 +74,28 @@ func ExampleSemaphore_Weighted() {
 	fmt.Println(sem.TryAcquire(3), sem.TryAcquire(2))
 	sem.Release(5)
 	// Output: false true
+}
+
+// The capacity can change while services run. More than there is at all is another error than none that is free.
+func ExampleSemaphore_SetCapacity() {
+	ctx := context.Background()
+	session, err := signalbox.Dial(ctx, serverURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer session.Close(context.Background())
+	sem := semaphore.New(session, "licences", 2)
+	_, err = sem.TryAcquire(ctx, 3)
+	fmt.Println("more than there is:", errors.Is(err, signalbox.ErrCapacity))
+	if err := sem.SetCapacity(ctx, 4); err != nil {
+		log.Fatal(err)
+	}
+	lease, err := sem.TryAcquire(ctx, 3)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("after SetCapacity:", lease.Release())
+	// Output:
+	// more than there is: true
+	// after SetCapacity: <nil>
 }

@@ -2,8 +2,10 @@
 
 // Package setnx is the layout of a lock that other clients write by SET with NX and PX: the key is the name,
 // its value is random, and it is released and renewed by scripts that compare the value. So signalbox
-// shares locks with redsync on one pool, redislock, and code that does this by hand. It is for services
-// that move to signalbox one after the other; docs/migration.md has the steps.
+// shares locks with redsync on one pool, redislock, and code that does this by hand.
+//
+// Use it while services move to signalbox one after the other; docs/migration.md has the steps.
+// Without another client leave it out: the library's own layout promises more.
 //
 //	lock := reentrant.New(session, "order/42", signalbox.WithLayout(setnx.Layout()))
 //

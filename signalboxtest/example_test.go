@@ -9,6 +9,8 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/reentrant"
+	"github.com/signalbox-go/signalbox/rwlock"
+	"github.com/signalbox-go/signalbox/semaphore"
 	"github.com/signalbox-go/signalbox/signalboxtest"
 )
 
@@ -77,4 +79,60 @@ func Example() {
 	// the lock is free: <nil>
 	// another process holds it: another process ships the order
 	// it is lost: signalbox: lock "order/42": the lease was lost: the server no longer has it; it was ended by force, deleted or evicted
+}
+
+// A fake goes where the code takes an interface, and returns the error that a test wants.
+func ExampleFake_Fail() {
+	t, end := exampleT()
+	defer end()
+	fake := signalboxtest.NewFake(t, "order/42")
+	shop := &Shop{
+		Lock: func(string) Lock { return fake },
+		Pack: func(context.Context, string) error { return nil },
+		Book: func(context.Context, string, uint64) error { return nil },
+	}
+	ctx := context.Background()
+	fmt.Println(shop.Ship(ctx, "42"))
+	fake.Fail(signalbox.ErrNoReply)
+	fmt.Println("no reply:", errors.Is(shop.Ship(ctx, "42"), signalbox.ErrNoReply))
+	// Output:
+	// <nil>
+	// no reply: true
+}
+
+// Holds of other kinds than an exclusive lock, of another process.
+func ExampleHoldOption() {
+	t, end := exampleT()
+	defer end()
+	kit := signalboxtest.New(t)
+	ctx := context.Background()
+	reader := kit.Hold("prices", signalboxtest.Reading())
+	_, err := rwlock.New(kit.Session(), "prices").TryLock(ctx)
+	fmt.Println("beside a reader:", errors.Is(err, signalbox.ErrHeld))
+	reader.Release()
+
+	kit.Hold("seats", signalboxtest.Permits(2, 3))
+	_, err = semaphore.New(kit.Session(), "seats", 3).TryAcquire(ctx, 2)
+	fmt.Println("two of three are held:", errors.Is(err, signalbox.ErrHeld))
+	// Output:
+	// beside a reader: true
+	// two of three are held: true
+}
+
+// A process that stands still, as one that the host suspends, believes in its lease while another one has the lock.
+func ExampleKit_Pause() {
+	t, end := exampleT()
+	defer end()
+	kit := signalboxtest.New(t)
+	session := kit.Session()
+	lease, err := reentrant.New(session, "order/42").Lock(context.Background())
+	fmt.Println(err, kit.HeldBy("order/42", session))
+	kit.Pause(session)
+	kit.Expire("order/42")
+	other := kit.Hold("order/42")
+	fmt.Println(lease.Err(), other.Token() > lease.Token())
+	kit.Resume(session)
+	// Output:
+	// <nil> true
+	// <nil> true
 }

@@ -144,7 +144,10 @@ func TestTheCommandAloneIsProcessOne(t *testing.T) {
 	command := func(args ...string) *exec.Cmd {
 		c := exec.Command("/signalbox", args...) //nolint:noctx // it gets a signal
 		c.Env, c.Dir = []string{"SIGNALBOX_REDIS=" + server.URL()}, "/"
-		c.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Cloneflags: syscall.CLONE_NEWPID, Pdeathsig: syscall.SIGKILL}
+		c.SysProcAttr = &syscall.SysProcAttr{
+			Chroot: root, Cloneflags: syscall.CLONE_NEWPID, Pdeathsig: syscall.SIGKILL,
+			Credential: &syscall.Credential{Uid: 65532, Gid: 65532}, // the user of the Dockerfile
+		}
 		return c
 	}
 	if out, err := command("version").CombinedOutput(); err != nil {

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package memory is a server of locks in the memory of this process: for development, for desktop programs, and for a service of
-// one process that wants the packages of signalbox, and no server to run.
+// Package memory is a server of locks in the memory of this process.
+//
+// Use it for development, for desktop programs, and for a service of one process that wants the packages of signalbox, and no
+// server to run. For a second host use a real server, for tests package signalboxtest, whose servers also fail when a test
+// says so.
 //
 //	server, err := memory.Start()
 //	...
@@ -17,8 +20,6 @@
 //     the time; not if the clock is set back meanwhile.
 //   - No replicas, no cluster, no TLS, no limit of memory. A redlock needs three servers in three processes to be of use.
 //   - Other processes of this machine can use it, if they have its URL, which has a password. Others cannot reach it.
-//
-// For tests see package signalboxtest, whose servers also fail when a test says so.
 package memory
 
 import (

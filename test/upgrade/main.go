@@ -7,6 +7,9 @@
 //
 // The first server has all kinds; redlock needs three. Processes meet in the folder DIR: who is in makes a folder there, which
 // fails if another is in. COMMAND is a signalbox command, whose run shares a lock with the library.
+//
+// Processes with an even number have one version, those with an odd number the other. Nothing begins before all of them are
+// connected. Each lock has to go from one version to the other.
 package main
 
 import (
@@ -26,6 +29,7 @@ import (
 	"github.com/signalbox-go/signalbox/countdown"
 	"github.com/signalbox-go/signalbox/election"
 	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/inspect"
 	"github.com/signalbox-go/signalbox/multilock"
 	"github.com/signalbox-go/signalbox/once"
 	"github.com/signalbox-go/signalbox/redisson"
@@ -81,7 +85,12 @@ func run(ctx context.Context, args []string) error {
 	}
 	p.url, _, _ = strings.Cut(args[0], ",")
 	s := p.sessions[0]
-	all := map[string]func(ctx context.Context) error{"latch": p.latch, "once": p.once, "shards": p.shards, "permits": p.permits, "readers": p.readers, "run": p.run}
+	if err := errors.Join(p.in("connected-"+args[3]), p.await(ctx, "connected-*", peers)); err != nil {
+		return err
+	}
+	all := map[string]func(ctx context.Context) error{
+		"latch": p.latch, "once": p.once, "shards": p.shards, "permits": p.permits, "readers": p.readers, "run": p.run, "leads": p.leads, "breaks": p.breaks,
+	}
 	for name, mu := range map[string]interface {
 		Lock(ctx context.Context) (signalbox.Lease, error)
 	}{
@@ -94,6 +103,7 @@ func run(ctx context.Context, args []string) error {
 		"setnx":     reentrant.New(s, "setnx", signalbox.WithLayout(setnx.Layout())),
 		"redisson":  reentrant.New(s, "redisson", signalbox.WithLayout(redisson.Layout())),
 		"commanded": reentrant.New(s, "commanded"),
+		"warm":      reentrant.New(s, "warm", signalbox.WithKeepWarm(time.Minute)), // released when another one wants it
 	} {
 		all[name] = func(ctx context.Context) error { return p.exclude(ctx, name, mu.Lock) }
 	}
@@ -127,6 +137,18 @@ func (p *peer) in(name string) error { return os.Mkdir(filepath.Join(p.dir, name
 
 func (p *peer) out(name string) error { return os.Remove(filepath.Join(p.dir, name)) }
 
+// await waits until n folders or files have names of that pattern.
+func (p *peer) await(ctx context.Context, pattern string, n int) error {
+	for ctx.Err() == nil {
+		found, err := filepath.Glob(filepath.Join(p.dir, pattern))
+		if err != nil || len(found) >= n {
+			return err
+		}
+		pause(ctx, 20*time.Millisecond)
+	}
+	return fmt.Errorf("%d of %s did not appear: %w", n, pattern, context.Cause(ctx))
+}
+
 // pause waits for another process to do something.
 func pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
@@ -138,7 +160,7 @@ func pause(ctx context.Context, d time.Duration) {
 }
 
 func (p *peer) exclude(ctx context.Context, name string, lock func(context.Context) (signalbox.Lease, error)) error {
-	last := filepath.Join(p.dir, name+".token")
+	last := filepath.Join(p.dir, name+".last")
 	for range rounds {
 		lease, err := lock(ctx)
 		if err != nil {
@@ -147,17 +169,25 @@ func (p *peer) exclude(ctx context.Context, name string, lock func(context.Conte
 		if err := p.in(name); err != nil {
 			return err
 		}
-		if text, err := os.ReadFile(last); err == nil && name != "quorum" { // whose tokens rise if it is Fenced
-			if before, _ := strconv.ParseUint(string(text), 10, 64); before >= lease.Token() {
+		if text, err := os.ReadFile(last); err == nil {
+			var before uint64
+			var index int
+			if _, err := fmt.Sscan(string(text), &before, &index); err != nil {
+				return err
+			}
+			if before >= lease.Token() && name != "quorum" { // whose tokens rise if it is Fenced
 				return fmt.Errorf("token %d after %d", lease.Token(), before)
 			}
+			if index%2 != p.index%2 {
+				_ = p.in(name + ".shared") // unless it is there already
+			}
 		}
-		err = errors.Join(os.WriteFile(last, []byte(strconv.FormatUint(lease.Token(), 10)), 0o600), p.out(name), lease.Unlock())
+		err = errors.Join(os.WriteFile(last, fmt.Appendf(nil, "%d %d", lease.Token(), p.index), 0o600), p.out(name), lease.Unlock())
 		if err != nil {
 			return err
 		}
 	}
-	return nil
+	return p.await(ctx, name+".shared", 1)
 }
 
 // permits holds at most as many folders as there are permits.
@@ -190,6 +220,95 @@ func (p *peer) readers(ctx context.Context) error {
 		})
 		if err != nil {
 			return err
+		}
+	}
+	return rwlock.New(p.sessions[0], "readers").Do(ctx, func(ctx context.Context, lease signalbox.Lease) error {
+		err := errors.Join(p.in("writer"), p.out("writer"))
+		return errors.Join(err, rwlock.New(p.sessions[0], "readers").Downgrade(ctx, lease))
+	})
+}
+
+// leads is a leader of each version, whose value all others read. A process asks the first to hand over to the second.
+func (p *peer) leads(ctx context.Context) error {
+	e := election.New(p.sessions[0], "seen")
+	for leader := range 2 {
+		value := strconv.Itoa(leader)
+		if p.index == leader {
+			term, err := e.Campaign(ctx)
+			if err == nil {
+				err = errors.Join(term.SetValue(ctx, value), p.await(ctx, "saw-"+value+"-*", p.peers-1))
+			}
+			if err == nil && leader == 0 {
+				select {
+				case <-term.Done():
+				case <-ctx.Done():
+				}
+				if !errors.Is(term.Err(), election.ErrHandover) {
+					err = fmt.Errorf("not asked to hand over: %w", term.Err())
+				}
+			}
+			if err := errors.Join(err, term.Resign()); err != nil { //nolint:contextcheck // it takes none
+				return err
+			}
+			continue
+		}
+		if leader == 1 && p.index == p.peers-1 {
+			for _, err := e.Handover(ctx, ""); err != nil; _, err = e.Handover(ctx, "") {
+				if !errors.Is(err, election.ErrNoCandidate) {
+					return err
+				}
+				pause(ctx, 20*time.Millisecond)
+			}
+		}
+		for found, err := range e.Observe(ctx) {
+			if err != nil {
+				return err
+			}
+			if found.Value == value {
+				break
+			}
+		}
+		if err := p.in("saw-" + value + "-" + strconv.Itoa(p.index)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// breaks lets a process of each version end by force what one of the other version holds, as it sees it in a list.
+func (p *peer) breaks(ctx context.Context) error {
+	s := p.sessions[0]
+	for holder := range 2 {
+		name := "broken-" + strconv.Itoa(holder)
+		switch p.index {
+		case holder:
+			lease, err := reentrant.New(s, name).Lock(ctx)
+			if err != nil {
+				return err
+			}
+			select {
+			case <-lease.Done():
+			case <-ctx.Done():
+			}
+			if err := lease.Unlock(); !errors.Is(err, signalbox.ErrLost) {
+				return fmt.Errorf("the lock was broken: %w", err)
+			}
+		case 1 - holder:
+			for seen := false; !seen; pause(ctx, 20*time.Millisecond) {
+				entries, err := inspect.Name(ctx, s, name)
+				if err != nil {
+					return err
+				}
+				for _, entry := range entries {
+					if entry.Kind != inspect.Reentrant {
+						return fmt.Errorf("%s is listed as %s", name, entry.Kind)
+					}
+					seen = true
+					if err := inspect.BreakSeen(ctx, s, entry); err != nil {
+						return err
+					}
+				}
+			}
 		}
 	}
 	return nil
@@ -232,12 +351,11 @@ func (p *peer) once(ctx context.Context) error {
 	return nil
 }
 
-// shards is a member until every process has had a shard.
+// shards is a member until every process has had a shard, and again after one of them has made twice as many.
 func (p *peer) shards(ctx context.Context) error {
 	ctx, done := context.WithCancel(ctx)
 	defer done()
 	group := shards.New(p.sessions[0], "group", shards.Count(count))
-	var failed error
 	if err := group.Check(); err != nil {
 		return err
 	}
@@ -248,19 +366,21 @@ func (p *peer) shards(ctx context.Context) error {
 			if err := p.in(name); err != nil {
 				return fmt.Errorf("two owners: %w", errors.Join(err, os.WriteFile(filepath.Join(p.dir, "failed"), nil, 0o600)))
 			}
-			_ = os.WriteFile(filepath.Join(p.dir, "owner-"+strconv.Itoa(p.index)), nil, 0o600)
+			_ = os.WriteFile(filepath.Join(p.dir, fmt.Sprintf("owner-%d-%d", s.Count(), p.index)), nil, 0o600)
 			<-ctx.Done()
 			return p.out(name)
 		})
 	}()
-	for owners := 0; owners < p.peers && ctx.Err() == nil; pause(ctx, 50*time.Millisecond) {
-		found, _ := filepath.Glob(filepath.Join(p.dir, "owner-*"))
-		owners = len(found)
+	failed := p.await(ctx, fmt.Sprintf("owner-%d-*", count), p.peers)
+	if p.index == 0 && failed == nil {
+		failed = group.Resize(ctx, 2*count)
+	}
+	if failed == nil {
+		failed = p.await(ctx, fmt.Sprintf("owner-%d-*", 2*count), p.peers)
 	}
 	if _, err := os.Stat(filepath.Join(p.dir, "failed")); err == nil {
-		failed = errors.New("a shard had two owners")
+		failed = errors.Join(failed, errors.New("a shard had two owners"))
 	}
-	failed = errors.Join(failed, context.Cause(ctx))
 	done()
 	if err := <-errs; !errors.Is(err, context.Canceled) {
 		failed = errors.Join(failed, err)

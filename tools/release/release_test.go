@@ -24,8 +24,13 @@ func TestModulesRequireOneVersionOfEachOther(t *testing.T) {
 	modules, err := findModules("../..")
 	require.NoError(t, err)
 	require.Greater(t, len(modules), 10)
-	_, _, err = releasedVersion(modules)
+	released, _, err := releasedVersion(modules)
 	require.NoError(t, err)
+	var dirs []string
+	for _, m := range released {
+		dirs = append(dirs, m.dir)
+	}
+	require.Equal(t, []string{".", "cmd/signalbox", "gocron", "goredis", "otel", "signalboxtest", "valkeygo"}, dirs, "a further module has tags for ever")
 	first := make(map[string]string)
 	for _, m := range modules {
 		for _, r := range m.file.Require {
@@ -43,8 +48,8 @@ func TestModulesRequireOneVersionOfEachOther(t *testing.T) {
 	}
 }
 
-// The reference of each package that users import has an example, whose output is compared.
-func TestEveryPackageHasAnExample(t *testing.T) {
+// The reference of each package that users import says when to use it, and has an example, whose output is compared.
+func TestEveryPackageSaysWhenToUseItAndHasAnExample(t *testing.T) {
 	t.Parallel()
 	modules, err := findModules("../..")
 	require.NoError(t, err)
@@ -54,13 +59,23 @@ func TestEveryPackageHasAnExample(t *testing.T) {
 	require.NoError(t, err)
 	require.Greater(t, len(libraries), 15)
 	for _, library := range libraries {
-		tests, err := filepath.Glob(filepath.Join("../..", strings.TrimPrefix(library, released[0].file.Module.Mod.Path), "*_test.go"))
+		files, err := filepath.Glob(filepath.Join("../..", strings.TrimPrefix(library, released[0].file.Module.Mod.Path), "*.go"))
 		require.NoError(t, err)
-		require.True(t, slices.ContainsFunc(tests, func(test string) bool {
-			text, err := os.ReadFile(test)
+		hasUse, hasExample := false, false
+		for _, file := range files {
+			text, err := os.ReadFile(file)
 			require.NoError(t, err)
-			return strings.Contains(string(text), "\nfunc Example") && strings.Contains(string(text), "\t// Output:")
-		}), "%s has no example with output", library)
+			if strings.HasSuffix(file, "_test.go") {
+				hasExample = hasExample || strings.Contains(string(text), "\nfunc Example") && strings.Contains(string(text), "\t// Output:")
+				continue
+			}
+			doc, _, _ := strings.Cut(string(text), "\npackage ")
+			_, use, found := strings.Cut(doc, "//\n// Use it ")
+			use, _, _ = strings.Cut(use, "//\n")
+			hasUse = hasUse || found && strings.Count(use+" ", ". ")+strings.Count(use, ".\n")+strings.Count(use, "; ") > 1 // and when not
+		}
+		require.True(t, hasUse, "the doc of %s does not say when to use it, and when not", library)
+		require.True(t, hasExample, "%s has no example with output", library)
 	}
 }
 
