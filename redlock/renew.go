@@ -97,31 +97,42 @@ func (r quorumRunner) newRound(batch wire.KeyedCall) *round {
 
 // run asks one server, and heals there what a quorum of the others has confirmed.
 func (d *round) run(ctx context.Context, m *session.Session) {
-	missing := d.add(m, m.Runner.RunByKey(ctx, forMember(m, d.batch)))
-	if len(missing) == 0 {
+	lacking := d.add(m, m.Runner.RunByKey(ctx, forMember(m, d.batch)))
+	if len(lacking) == 0 {
 		return
 	}
 	select {
 	case <-d.decided:
 	case <-ctx.Done(): // some may be decided
 	}
-	d.heal(m, missing) //nolint:contextcheck // what it sends has the life of the lease, not that of the round
+	d.heal(m, lacking) //nolint:contextcheck // what it sends has the life of the lease, not that of the round
 }
 
-// add counts the reply of one server: an error is no reply, and neither is a refusal. It returns the keys of which the
-// server lacks something.
-func (d *round) add(m *session.Session, replies []wire.KeyedReply) (missing []int) {
+// lack is a hold of which one server lacks something, and for how long the server is to have it: 0 asks only, since the round did
+// so, or since the hold is there and lacks its token alone.
+type lack struct {
+	key  int
+	life time.Duration
+}
+
+// add counts the reply of one server: an error is no reply, and neither is a refusal. It returns what the server lacks.
+func (d *round) add(m *session.Session, replies []wire.KeyedReply) (lacking []lack) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for k, s := range replies {
+		h := d.holds[k]
 		if s.Err != nil || s.Value < 0 {
 			continue
 		}
-		counts := s.Value == alive
-		if h := d.holds[k]; h != nil && (!counts || h.ballot.watched.Load()) {
+		isThere := s.Value == alive
+		counts := isThere
+		if h != nil && (!isThere || h.ballot.watched.Load()) {
 			var lacks bool
-			if counts, lacks = h.observe(m, d.sent, counts); lacks {
-				missing = append(missing, k)
+			switch counts, lacks = h.observe(m, d.sent, isThere); {
+			case lacks && isThere:
+				lacking = append(lacking, lack{k, 0})
+			case lacks:
+				lacking = append(lacking, lack{k, d.life(k)})
 			}
 		}
 		if d.mu.tallies[k].add(counts) {
@@ -133,7 +144,7 @@ func (d *round) add(m *session.Session, replies []wire.KeyedReply) (missing []in
 		d.mu.isDecided = true
 		close(d.decided)
 	}
-	return missing
+	return lacking
 }
 
 // isCarried reports whether a quorum has confirmed the hold of a key.
