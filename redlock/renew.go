@@ -26,6 +26,13 @@ const (
 	undecided int64 = -1
 )
 
+const (
+	// renewalsPerLease is the part of the lease after which it is renewed.
+	renewalsPerLease = 3
+	// minYoungPause is how much of a first lease must be left for one more renewal.
+	minYoungPause = 200 * time.Millisecond
+)
+
 // RunByKey implements hold.BatchRunner. It returns when every hold is decided, or all servers have replied, or
 // ctx ends. Servers that have not replied by then continue until ctx would have ended: their holds
 // have to be renewed, too, and healed if they are gone.
@@ -122,6 +129,9 @@ func (d *round) add(m *session.Session, replies []wire.KeyedReply) (lacking []la
 	for k, s := range replies {
 		h := d.holds[k]
 		if s.Err != nil || s.Value < 0 {
+			if h != nil && d.life(k) > 0 {
+				h.renewYoung()
+			}
 			continue
 		}
 		isThere := s.Value == alive
@@ -145,6 +155,16 @@ func (d *round) add(m *session.Session, replies []wire.KeyedReply) (lacking []la
 		close(d.decided)
 	}
 	return lacking
+}
+
+// renewYoung renews h soon if a server did not reply to the renewal that makes more of its first lease. The next one, a third of
+// the lease later, would come when the hold there has run out, and then the lease is healed nowhere: see ballot.healing.
+func (h *quorumHold) renewYoung() {
+	terms, now := &h.lock.base.Terms, timers.Now()
+	left := h.ballot.sent.Add(terms.First()).Until(now)
+	if left >= minYoungPause && terms.First() < terms.Lease/renewalsPerLease {
+		h.Term.RenewBy(now.Add(left / 2))
+	}
 }
 
 // isCarried reports whether a quorum has confirmed the hold of a key.

@@ -399,6 +399,34 @@ func TestRedlockHeals_ALateTokenIsNoHeal(t *testing.T) {
 	})
 }
 
+// A server that misses the renewal that makes more of the first lease gets another one before that is over. So it keeps the hold, and
+// the lease is healed on.
+func TestRedlockHeals_AfterAMissedFirstRenewal(t *testing.T) {
+	t.Parallel()
+	for name, misses := range map[string]func(w *wire){"Silent": (*wire).goSilent, "Refuses": (*wire).refuse} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			healBubble(t, 3, func(h *healServers) {
+				sessions, wires := h.process()
+				mu := redlock.New(sessions, "a")
+				h.warm(mu)
+				lease := h.mustLock(mu)
+				time.Sleep(100 * time.Millisecond)
+				misses(wires[1])
+				time.Sleep(1500 * time.Millisecond)
+				wires[1].heal()
+				time.Sleep(13 * time.Second)
+				require.Equal(h, 3, h.holds())
+				require.Zero(h, h.healCount())
+				h.restart(0, time.Second)
+				time.Sleep(14 * time.Second)
+				require.True(h, h.has(0, "a"))
+				require.NoError(h, lease.Unlock())
+			})
+		})
+	}
+}
+
 // P4: a heal whose outcome is unknown is taken back after the release, whenever it is executed, and the next Lock of the process waits for
 // that at this server.
 func TestRedlockHeals_UnknownHealIsTakenBack(t *testing.T) {
