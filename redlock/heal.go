@@ -116,7 +116,7 @@ func (h healing) counts(i int) bool {
 func (h *quorumHold) indexOf(m *session.Session) int { return slices.Index(h.lock.members, m) }
 
 // beginHeal returns the part of redlock/heal for the hold on one server, and false if it is not to be healed. The
-// round asked for life. If it asked for none, so does the heal, which then learns the epoch only. endHeal must follow.
+// round asked for life. If that is 0, the heal asks too: it learns the epoch, and repairs a fence. endHeal must follow.
 func (h *quorumHold) beginHeal(m *session.Session, number uint64, life time.Duration, notAfter wire.Stamp) (part proto.RedlockHealHold, ok bool) {
 	l, b, i := h.lock, h.ballot, h.indexOf(m)
 	if !h.Term.Config().Renewed || life > 0 && life < l.base.Terms.Lease {
@@ -137,7 +137,7 @@ func (h *quorumHold) beginHeal(m *session.Session, number uint64, life time.Dura
 	if l.base.Quorum.Fenced {
 		fenced = "1"
 	}
-	if life > 0 {
+	if life > 0 { // else it writes no hold, so the one that is there counts as before
 		at.healed, at.notAfter, at.isSent = timers.Now(), max(at.notAfter, notAfter), true
 	}
 	// The hold is counted in at the session until its ballot is closed, which it is not.
@@ -241,12 +241,12 @@ func (p *healPace) due(now timers.Instant) timers.Instant {
 	return p.mu.next
 }
 
-// heal gives a server back the holds of these keys that a quorum of the others has confirmed. It is called on the goroutine
+// heal gives a server back those of these holds that a quorum of the others has confirmed. It is called on the goroutine
 // of one server and one round, which the group waits for.
-func (d *round) heal(m *session.Session, keys []int) {
+func (d *round) heal(m *session.Session, lacking []lack) {
 	for try := 1; ; try++ {
 		var isLate bool
-		if keys, isLate = d.healOnce(m, keys); len(keys) == 0 || try == healTries {
+		if lacking, isLate = d.healOnce(m, lacking); len(lacking) == 0 || try == healTries {
 			return
 		}
 		if !isLate {
@@ -255,26 +255,26 @@ func (d *round) heal(m *session.Session, keys []int) {
 	}
 }
 
-// healOnce sends one heal, and returns the keys that are worth another one: at once if it came late. Renewals have no time in
+// healOnce sends one heal, and returns the holds that are worth another one: at once if it came late. Renewals have no time in
 // their replies, so the server's clock may have been guessed long ago, and is learnt anew.
-func (d *round) healOnce(m *session.Session, keys []int) (again []int, isLate bool) {
+func (d *round) healOnce(m *session.Session, lacking []lack) (again []lack, isLate bool) {
 	ctx, cancel := context.WithTimeout(d.group.ctx, healPatience)
 	defer cancel()
-	if m.Handshake(ctx, d.batch.Keys[keys[0]]) != nil || m.Runner.Clustered() {
+	if m.Handshake(ctx, d.batch.Keys[lacking[0].key]) != nil || m.Runner.Clustered() {
 		return nil, false
 	}
 	now := timers.Now()
-	patience, keys := d.healable(now, keys)
+	patience, lacking := d.healable(now, lacking)
 	notAfter := m.NotAfter(0, now, patience)
 	call := wire.Call{Script: scripts.RedlockHeal, Args: proto.RedlockHeal{NotAfter: notAfter.Text()}.AppendTo(nil)}
-	var sent []int
-	for _, k := range keys {
-		if part, ok := d.holds[k].beginHeal(m, d.number, d.life(k), notAfter); ok {
-			h := d.holds[k]
+	var sent []lack
+	for _, l := range lacking {
+		if part, ok := d.holds[l.key].beginHeal(m, d.number, l.life, notAfter); ok {
+			h := d.holds[l.key]
 			if len(sent) == 0 {
 				call.Keys = append(call.Keys, h.lock.keys[1]) // the epoch
 			}
-			sent = append(sent, k)
+			sent = append(sent, l)
 			call.Keys = append(call.Keys, h.lock.keys[0], h.lock.keys[2])
 			call.Args = part.AppendTo(call.Args)
 		}
@@ -289,15 +289,15 @@ func (d *round) healOnce(m *session.Session, keys []int) (again []int, isLate bo
 	if healed.Now != 0 && err == nil {
 		m.Clock.Observe(0, healed.Now, timers.Now())
 	}
-	for n, k := range sent {
-		h := d.holds[k]
-		switch h.endHeal(m, d.life(k) == 0, codes[n], healed.Now, healed.Since) {
+	for n, l := range sent {
+		h := d.holds[l.key]
+		switch h.endHeal(m, l.life == 0, codes[n], healed.Now, healed.Since) {
 		case hasten:
 			h.Term.RenewBy(d.group.healPace.due(timers.Now()))
 		case recheck:
 			h.Term.Recheck()
 		case retry:
-			again = append(again, k)
+			again = append(again, l)
 		case nothing:
 		}
 	}
@@ -307,18 +307,17 @@ func (d *round) healOnce(m *session.Session, keys []int) (again []int, isLate bo
 	return again, isLate
 }
 
-// healable returns those of keys whose hold a quorum has confirmed, and for how long each of them lives at the least.
-func (d *round) healable(now timers.Instant, keys []int) (patience time.Duration, left []int) {
+// healable returns those holds that a quorum has confirmed, and for how long each of them lives at the least.
+func (d *round) healable(now timers.Instant, lacking []lack) (patience time.Duration, left []lack) {
 	patience = healPatience
-	for _, k := range keys {
-		h := d.holds[k]
-		deadline := h.Term.Deadline()
-		if life := d.life(k); life > 0 {
-			deadline = timers.Deadline(d.sent, life)
+	for _, l := range lacking {
+		deadline := d.holds[l.key].Term.Deadline()
+		if l.life > 0 {
+			deadline = timers.Deadline(d.sent, l.life)
 		}
-		if lives := deadline.Until(now); lives > 0 && d.isCarried(k) {
+		if lives := deadline.Until(now); lives > 0 && d.isCarried(l.key) {
 			patience = min(patience, lives)
-			left = append(left, k)
+			left = append(left, l)
 		}
 	}
 	return patience, left

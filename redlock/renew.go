@@ -26,6 +26,13 @@ const (
 	undecided int64 = -1
 )
 
+const (
+	// renewalsPerLease is the part of the lease after which it is renewed.
+	renewalsPerLease = 3
+	// minYoungPause is how much of a first lease must be left for one more renewal.
+	minYoungPause = 200 * time.Millisecond
+)
+
 // RunByKey implements hold.BatchRunner. It returns when every hold is decided, or all servers have replied, or
 // ctx ends. Servers that have not replied by then continue until ctx would have ended: their holds
 // have to be renewed, too, and healed if they are gone.
@@ -97,31 +104,45 @@ func (r quorumRunner) newRound(batch wire.KeyedCall) *round {
 
 // run asks one server, and heals there what a quorum of the others has confirmed.
 func (d *round) run(ctx context.Context, m *session.Session) {
-	missing := d.add(m, m.Runner.RunByKey(ctx, forMember(m, d.batch)))
-	if len(missing) == 0 {
+	lacking := d.add(m, m.Runner.RunByKey(ctx, forMember(m, d.batch)))
+	if len(lacking) == 0 {
 		return
 	}
 	select {
 	case <-d.decided:
 	case <-ctx.Done(): // some may be decided
 	}
-	d.heal(m, missing) //nolint:contextcheck // what it sends has the life of the lease, not that of the round
+	d.heal(m, lacking) //nolint:contextcheck // what it sends has the life of the lease, not that of the round
 }
 
-// add counts the reply of one server: an error is no reply, and neither is a refusal. It returns the keys of which the
-// server lacks something.
-func (d *round) add(m *session.Session, replies []wire.KeyedReply) (missing []int) {
+// lack is a hold of which one server lacks something, and for how long the server is to have it: 0 asks only, since the round did
+// so, or since the hold is there and lacks its token alone.
+type lack struct {
+	key  int
+	life time.Duration
+}
+
+// add counts the reply of one server: an error is no reply, and neither is a refusal. It returns what the server lacks.
+func (d *round) add(m *session.Session, replies []wire.KeyedReply) (lacking []lack) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for k, s := range replies {
+		h := d.holds[k]
 		if s.Err != nil || s.Value < 0 {
+			if h != nil && d.life(k) > 0 {
+				h.renewYoung()
+			}
 			continue
 		}
-		counts := s.Value == alive
-		if h := d.holds[k]; h != nil && (!counts || h.ballot.watched.Load()) {
+		isThere := s.Value == alive
+		counts := isThere
+		if h != nil && (!isThere || h.ballot.watched.Load()) {
 			var lacks bool
-			if counts, lacks = h.observe(m, d.sent, counts); lacks {
-				missing = append(missing, k)
+			switch counts, lacks = h.observe(m, d.sent, isThere); {
+			case lacks && isThere:
+				lacking = append(lacking, lack{k, 0})
+			case lacks:
+				lacking = append(lacking, lack{k, d.life(k)})
 			}
 		}
 		if d.mu.tallies[k].add(counts) {
@@ -133,7 +154,17 @@ func (d *round) add(m *session.Session, replies []wire.KeyedReply) (missing []in
 		d.mu.isDecided = true
 		close(d.decided)
 	}
-	return missing
+	return lacking
+}
+
+// renewYoung renews h soon if a server did not reply to the renewal that makes more of its first lease. The next one, a third of
+// the lease later, would come when the hold there has run out, and then the lease is healed nowhere: see ballot.healing.
+func (h *quorumHold) renewYoung() {
+	terms, now := &h.lock.base.Terms, timers.Now()
+	left := h.ballot.sent.Add(terms.First()).Until(now)
+	if left >= minYoungPause && terms.First() < terms.Lease/renewalsPerLease {
+		h.Term.RenewBy(now.Add(left / 2))
+	}
 }
 
 // isCarried reports whether a quorum has confirmed the hold of a key.

@@ -32,7 +32,8 @@
 --          {-3, now}  only the holder key was sent, and old did not hold: nothing is decided
 --          old_gone is 1 if old has nothing left for certain, and had is 1 if it held
 -- effects  writes the KEYS; publishes attempt, stamp and number to the channel of the session that
---          is granted the lock, unless the reply says it
+--          is granted the lock, unless the reply says it; sends a recall to a hold of another
+--          session with R or F, for which old was lost
 -- cost     O(log n) in the tickets: TIME, GET, SET if no queue can exist; else TIME, GET, HMGET,
 --          ZRANGE, ZADD, ZPOPMIN, HGET, SET and the message; PUBSUB and HSET too if the session's
 --          life has to be lengthened, and ZREM if it is not certain; the dead at the head cost more
@@ -123,7 +124,11 @@ if is_queued and not (is_alive(before[1], now) and tonumber(string.sub(before[1]
   heartbeat(before, listening())
 end
 if is_queued and (left_us > 0 or not is_marked) then
-  -- If the mark was lost with the key, a poll marks it again.
+  -- Old was lost before. If the mark was lost with the key, a poll marks it again, and sends this.
+  if is_marked and string.sub(hold, 1, SESSION_LENGTH) ~= session then
+    -- include lock/recall
+    recall('[RF]')
+  end
   return {0, left_us, left_us > 0 and 0 or 1, now, '', old_gone, had}
 end
 

@@ -378,6 +378,58 @@ func TestRedlockHeals_LateGrantKeepsTheFence(t *testing.T) {
 	})
 }
 
+// P1, P3: a server that had the hold all the time, and got its token late, counts beside one that was cut off.
+func TestRedlockHeals_ALateTokenIsNoHeal(t *testing.T) {
+	t.Parallel()
+	healBubble(t, 3, func(h *healServers) {
+		sessions, wires := h.process(signalbox.WithPolling())
+		mu := redlock.New(sessions, "a", redlock.Fenced())
+		h.warm(mu)
+		wires[2].latency.Store(int64(700 * time.Millisecond))
+		lease := h.mustLock(mu)
+		time.Sleep(1400 * time.Millisecond)
+		wires[2].latency.Store(0)
+		time.Sleep(3 * time.Second)
+		require.EqualValues(h, 1, h.heals[2].Load(), "the token came late")
+		wires[1].goSilent()
+		time.Sleep(45 * time.Second)
+		require.NoError(h, lease.Err())
+		require.Equal(h, 2, h.holds())
+		wires[1].heal()
+		time.Sleep(25 * time.Second)
+		require.NotZero(h, h.heals[1].Load())
+		require.NoError(h, lease.Unlock())
+	})
+}
+
+// A server that misses the renewal that makes more of the first lease gets another one before that is over. So it keeps the hold, and
+// the lease is healed on.
+func TestRedlockHeals_AfterAMissedFirstRenewal(t *testing.T) {
+	t.Parallel()
+	for name, misses := range map[string]func(w *wire){"Silent": (*wire).goSilent, "Refuses": (*wire).refuse} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			healBubble(t, 3, func(h *healServers) {
+				sessions, wires := h.process()
+				mu := redlock.New(sessions, "a")
+				h.warm(mu)
+				lease := h.mustLock(mu)
+				time.Sleep(100 * time.Millisecond)
+				misses(wires[1])
+				time.Sleep(1500 * time.Millisecond)
+				wires[1].heal()
+				time.Sleep(13 * time.Second)
+				require.Equal(h, 3, h.holds())
+				require.Zero(h, h.healCount())
+				h.restart(0, time.Second)
+				time.Sleep(14 * time.Second)
+				require.True(h, h.has(0, "a"))
+				require.NoError(h, lease.Unlock())
+			})
+		})
+	}
+}
+
 // P4: a heal whose outcome is unknown is taken back after the release, whenever it is executed, and the next Lock of the process waits for
 // that at this server.
 func TestRedlockHeals_UnknownHealIsTakenBack(t *testing.T) {
