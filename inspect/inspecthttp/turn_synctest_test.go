@@ -35,6 +35,15 @@ func TestPagesInFlightAreBounded(t *testing.T) {
 	})
 }
 
+// A browser reads a page again without end if the time is more than 2^31 ms.
+func TestAPageIsReadAgainWithinTheHour(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := served{New(nil, Options{Every: 1000 * time.Hour}), t, nil, nil}
+		require.Contains(t, s.get("/").Body.String(), `data-seconds="3600"`)
+	})
+}
+
 // pipes is a listener for connections in memory, which keep nothing that is not read.
 type pipes chan net.Conn
 
