@@ -140,8 +140,12 @@ func (h *Handler) find(ctx context.Context, key, kind string) *inspect.Entry {
 	return &entries[i]
 }
 
-// breakable reports whether Break can end what an entry shows. In a layout of others a key may have what does not survive a form.
+// breakable reports whether Break can end what an entry shows. In a layout of others a key may have what does not survive a form, and a
+// value may be too long to identify a hold.
 func breakable(e inspect.Entry) bool {
+	if slices.ContainsFunc(e.Holders, func(h inspect.Holder) bool { return h.Hold == "" }) {
+		return false
+	}
 	return !e.Hashed && !e.Raw && e.IsHeld() && utf8.ValidString(e.Key) && !strings.ContainsFunc(e.Key, unicode.IsControl)
 }
 
