@@ -147,9 +147,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	// As the mux would redirect to, but without a redirect, which would lead out of the prefix. Behind http.StripPrefix("/locks/", h)
-	// the path does not begin with a slash.
+	// the path does not begin with a slash. Escapes say nothing here: no page has a path with one.
 	clean := path.Clean("/" + r.URL.Path)
-	if clean != r.URL.Path && (clean == "/" || !strings.HasSuffix(r.URL.Path, "/")) {
+	if clean != "/" && strings.HasSuffix(r.URL.Path, "/") {
+		clean += "/" // where no page is
+	}
+	if clean != r.URL.Path || r.URL.RawPath != "" {
 		r = r.Clone(r.Context())
 		r.URL.Path, r.URL.RawPath = clean, ""
 	}
