@@ -59,13 +59,21 @@ func listerOf(s *session.Session, namePrefix string, limit int) lister {
 	return native{prefix: s.Settings.Prefix, namePrefix: namePrefix, waiterLimit: limit}
 }
 
+// inspectionOf returns what ofKey of l does, and nil for a key that is longer than that of any name: a list would keep it.
+func inspectionOf(l lister, scan wire.Scan, key string) *keyInspection {
+	if len(key) >= proto.MaxKeyBytes {
+		return nil
+	}
+	return l.ofKey(scan, key)
+}
+
 func layoutOf(s *session.Session) *proto.Layout {
 	return cmp.Or(s.Settings.Lock.Layout, proto.Native())
 }
 
 // Names returns the names in use that begin with prefix, in no order. A name that is in use from the beginning of the
 // loop to its end is yielded; each entry is yielded once, as it was at some moment of the loop. A name that is acquired
-// or released meanwhile may be yielded or not.
+// or released meanwhile may be yielded or not. Keys of 2 KiB and more, which only other programs have, are passed over.
 //
 // An error does not end the sequence, unless the context or the session has ended, or the server is away. An error of a
 // node of a cluster is a *NodeError, and its names are missing. An error of a name comes with an Entry that has Name and
@@ -190,7 +198,7 @@ func (l *namesLoop) yieldPage(scan wire.Scan, node string, keys []string) {
 		if _, seen := l.yielded[key]; seen {
 			continue
 		}
-		if ki := l.lister.ofKey(scan, key); ki != nil {
+		if ki := inspectionOf(l.lister, scan, key); ki != nil {
 			inspections = append(inspections, ki)
 		}
 	}

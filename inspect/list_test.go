@@ -20,6 +20,7 @@ import (
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/rwlock"
 	"github.com/signalbox-go/signalbox/semaphore"
+	"github.com/signalbox-go/signalbox/setnx"
 )
 
 // running returns a list that runs until the test ends.
@@ -224,6 +225,7 @@ func TestBreakSeenEndsNoOtherHold(t *testing.T) {
 	s, operator := locktest.SteadySession(t, server), locktest.SteadySession(t, server)
 	redisson := signalbox.WithLayout(redisson.Layout())
 	java := locktest.SteadySession(t, server, signalbox.WithDefaults(redisson))
+	plain := locktest.SteadySession(t, server, signalbox.WithDefaults(signalbox.WithLayout(setnx.Layout())))
 	permits := func(s *signalbox.Session, name string) func(context.Context) (signalbox.Lease, error) {
 		return func(ctx context.Context) (signalbox.Lease, error) { return semaphore.New(s, name, 3).Acquire(ctx, 1) }
 	}
@@ -237,6 +239,8 @@ func TestBreakSeenEndsNoOtherHold(t *testing.T) {
 		"reader":    {operator, rwlock.New(s, "reader").RLock},
 		"semaphore": {operator, permits(s, "semaphore")},
 		"java":      {java, permits(java, "java")},
+		"javalock":  {java, reentrant.New(java, "javalock").Lock},
+		"plain":     {plain, reentrant.New(plain, "plain").Lock},
 	} {
 		first := locktest.Must(t, c.lock)
 		seen := nameOf(t, c.operator, name)

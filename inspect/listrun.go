@@ -243,7 +243,7 @@ func (l *List) scanNext(ctx context.Context, n *nodeProgress) error {
 	}
 	var inspections []*keyInspection
 	for _, key := range keys {
-		if ki := l.lister.ofKey(scan, key); ki != nil {
+		if ki := inspectionOf(l.lister, scan, key); ki != nil {
 			inspections = append(inspections, ki)
 		}
 	}

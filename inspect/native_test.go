@@ -243,6 +243,7 @@ func TestHashedNamesAndForeignKeys(t *testing.T) {
 	server.MustDo(t, "HSET", "sb:{z-once}:once", "a", "b")
 	server.MustDo(t, "SET", "sb:{z-other}:other", "hello")
 	server.MustDo(t, "SET", "sb:{z", "hello")
+	server.MustDo(t, "SET", "sb:{z"+strings.Repeat("z", proto.MaxKeyBytes)+"}:lock", "hello") // longer than any name: lists would keep it
 	server.MustDo(t, "SET", "sb:{%zz}:lock", "hello")
 	entries = all(t, plain, "z")
 	require.Equal(t, []string{"z-latch foreign", "z-list foreign", "z-once foreign", "z-permits foreign", "z-text foreign"}, kinds(entries))

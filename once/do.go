@@ -67,26 +67,38 @@ func (o *Once) tryDo(ctx context.Context, fn Func) (callResult, error) {
 	if r, isStored, err := o.tryRead(ctx); err != nil || isStored {
 		return r, err
 	}
-	f, _ := o.registry.join(o.outcomeKey)
-	defer o.registry.leave(f)
-	held := errs.ErrHeld
-	select {
-	case f.turn <- struct{}{}:
-		e, r, err := o.claimAndExecute(ctx, f, fn, o.tryClaim)
-		if e != nil {
-			return e.wait(ctx)
-		}
-		if !errors.Is(err, errs.ErrHeld) {
+	for {
+		r, again, err := o.tryFlight(ctx, fn)
+		if !again {
 			return r, err
 		}
+	}
+}
+
+// tryFlight leads if no other call of the session does. again is as that of joinFlight.
+func (o *Once) tryFlight(ctx context.Context, fn Func) (r callResult, again bool, err error) {
+	f, since := o.registry.join(o.outcomeKey)
+	defer o.registry.leave(f)
+	held := errs.ErrHeld
+	switch leads, isDone := f.tryTurn(); {
+	case isDone:
+		return storedResult(f.value), f.request <= since, nil
+	case leads:
+		e, r, err := o.claimAndExecute(ctx, f, fn, o.tryClaim)
+		if e != nil {
+			r, err = e.wait(ctx)
+			return r, false, err
+		}
+		if !errors.Is(err, errs.ErrHeld) {
+			return r, false, err
+		}
 		held = err
-	default: // another call of the session has the turn
 	}
 	r, isStored, err := o.tryRead(ctx)
 	if err == nil && !isStored {
 		err = held
 	}
-	return r, err
+	return r, false, err
 }
 
 func (o *Once) tryRead(ctx context.Context) (r callResult, isStored bool, err error) {
@@ -107,6 +119,9 @@ func (o *Once) tryClaim(ctx context.Context, _ *flight) (signalbox.Lease, callRe
 		return signalbox.Lease{}, callResult{}, acquire.WithoutOp(err)
 	}
 	r, isStored, err := o.tryRead(ctx)
+	if err == nil && !isStored {
+		err = acquire.WithoutOp(lease.Err()) // lost meanwhile: another call may have run its function
+	}
 	if err != nil || isStored {
 		o.releaseClaim(lease)
 		return signalbox.Lease{}, r, err

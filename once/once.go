@@ -121,8 +121,9 @@ func (o *Once) Do(ctx context.Context, fn Func) (value []byte, ran bool, err err
 }
 
 // TryDo is Do for a caller that does not wait for others: it returns ErrHeld at once if another call runs its function, or is about
-// to, in any process. If it runs fn it waits for that until ctx ends, as Do does. While the server is away it fails as TryLock does. One
-// round trip if an outcome is stored, three if another call runs, four and the release if fn runs.
+// to, in any process. If it runs fn it waits for that until ctx ends, as Do does. While the server is away it fails as TryLock does. If
+// its lease is lost before fn begins, it returns ErrLost and runs nothing. One round trip if an outcome is stored, three if another call
+// runs, four and the release if fn runs.
 //
 // An HTTP handler returns 409 Conflict for ErrHeld, so that the client tries again.
 func (o *Once) TryDo(ctx context.Context, fn Func) (value []byte, ran bool, err error) {

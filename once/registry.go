@@ -144,12 +144,30 @@ func (r *runRegistry) wait(ctx context.Context, f *flight) (leads bool, err erro
 		return false, errs.WhileHeld(errs.Ended(ctx))
 	case f.turn <- struct{}{}:
 	}
+	return f.leads(), nil
+}
+
+// leads reports whether the caller, which has the turn, leads. If an outcome came at the same time, its turn ends.
+func (f *flight) leads() bool {
 	select {
-	case <-f.done: // at the same time
+	case <-f.done:
 		f.endTurn()
-		return false, nil
+		return false
 	default:
-		return true, nil
+		return true
+	}
+}
+
+// tryTurn is wait without a wait: the caller leads, or the outcome is there, or neither.
+func (f *flight) tryTurn() (leads, isDone bool) {
+	select {
+	case f.turn <- struct{}{}:
+		leads = f.leads()
+		return leads, !leads
+	case <-f.done:
+		return false, true
+	default:
+		return false, false
 	}
 }
 

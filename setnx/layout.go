@@ -77,20 +77,23 @@ func sessionOf(hold string) string {
 var reader = proto.Reader{
 	Types: []string{proto.StringKey},
 	ReadKey: func(i *proto.Inspection, _ string) {
-		readValue(i, func(h proto.Holder) bool { return h.Session != "" })
+		readValue(i, labelSize, func(h proto.Holder) bool { return h.Session != "" })
 	},
-	ReadName: func(i *proto.Inspection) { readValue(i, func(proto.Holder) bool { return true }) },
+	ReadName: func(i *proto.Inspection) { readValue(i, valueSize, func(proto.Holder) bool { return true }) },
 }
 
-// labelSize is how much of a value is shown.
-const labelSize = 64
+// labelSize is how much of a value is shown, and valueSize how much is read of one that is a lock's. A longer one identifies no hold.
+const labelSize, valueSize = 64, 512
 
-// readValue queries what a string is. It is a lock if isLock returns true for its holder.
-func readValue(i *proto.Inspection, isLock func(proto.Holder) bool) {
-	i.Query(proto.ReadStringCall(i.Key, labelSize), func(reply wire.Reply) {
+// readValue queries what a string is, by its first bytes. It is a lock if isLock returns true for its holder.
+func readValue(i *proto.Inspection, count int, isLock func(proto.Holder) bool) {
+	i.Query(proto.ReadStringCall(i.Key, count), func(reply wire.Reply) {
 		key := proto.ReadStringHead(&reply)
 		value := key.Head
-		holder := proto.Holder{Label: value, Session: sessionOf(value), Until: key.Ends}
+		holder := proto.Holder{Label: value[:min(labelSize, len(value))], Session: sessionOf(value), Until: key.Ends}
+		if len(value) < count {
+			holder.Hold = proto.HoldID(value)
+		}
 		if holder.Session != "" {
 			holder.Label = holder.Session // the value is the hold's id, with which it can be released
 		}

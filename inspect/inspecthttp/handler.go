@@ -25,7 +25,8 @@
 //
 // The handlers of a session with the same Prefix and Every share one inspect.List. It takes at most a tenth of the server's time, for
 // any number of readers. It sends nothing 30 s after the last request, and ends with the session. The page of a name also asks the
-// server for that name. At most 32 pages are written at once. A further request waits for 5 s and then gets status 503.
+// server for that name. At most 32 pages are written at once. A further request waits for 5 s and then gets status 503. A client has 30 s
+// to read a page, or the WriteTimeout of the http.Server, if that is set.
 //
 // # Not promised
 //
@@ -88,6 +89,8 @@ const (
 	maxPages = 32
 	// pageTimeout is how long a request waits for its turn, and for a name that is read.
 	pageTimeout = 5 * time.Second
+	// readTimeout is how long a client may take to read a page, if the service has no limit. Others may wait for its turn.
+	readTimeout = 30 * time.Second
 	// largestForm has room for the holds of an entry of the list.
 	largestForm = 4 << 10
 )
@@ -106,7 +109,7 @@ func New(s *signalbox.Session, options Options) *Handler {
 	h.mux.HandleFunc("GET /page.js", serveFile("text/javascript", pageScript))
 	if options.AuthorizeBreak != nil {
 		h.mux.HandleFunc("GET /break", h.inTurn(h.form))
-		h.mux.Handle("POST /break", http.NewCrossOriginProtection().Handler(http.MaxBytesHandler(h.inTurn(h.breakName), largestForm)))
+		h.mux.Handle("POST /break", http.NewCrossOriginProtection().Handler(http.MaxBytesHandler(withForm(h.inTurn(h.breakName)), largestForm)))
 	}
 	return h
 }
@@ -144,13 +147,24 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	// As the mux would redirect to, but without a redirect, which would lead out of the prefix. Behind http.StripPrefix("/locks/", h)
-	// the path does not begin with a slash.
+	// the path does not begin with a slash. Escapes say nothing here: no page has a path with one.
 	clean := path.Clean("/" + r.URL.Path)
-	if clean != r.URL.Path && (clean == "/" || !strings.HasSuffix(r.URL.Path, "/")) {
+	if clean != "/" && strings.HasSuffix(r.URL.Path, "/") {
+		clean += "/" // where no page is
+	}
+	if clean != r.URL.Path || r.URL.RawPath != "" {
 		r = r.Clone(r.Context())
 		r.URL.Path, r.URL.RawPath = clean, ""
 	}
 	h.mux.ServeHTTP(w, r)
+}
+
+// withForm reads the form before the request has a turn: a client may send it as slowly as the service allows.
+func withForm(page http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		_ = r.PostFormValue("") // a form that cannot be read has no valid signature
+		page(w, r)
+	}
 }
 
 // inTurn bounds how many pages are made at once.
@@ -161,6 +175,7 @@ func (h *Handler) inTurn(page http.HandlerFunc) http.HandlerFunc {
 		select {
 		case h.pages <- struct{}{}:
 			defer func() { <-h.pages }()
+			defer limitReader(w, r)()
 			page(w, r)
 		case <-r.Context().Done(): // no client is left
 		case <-patience.C:
@@ -168,6 +183,17 @@ func (h *Handler) inTurn(page http.HandlerFunc) http.HandlerFunc {
 			http.Error(w, "too many pages are being read: try again", http.StatusServiceUnavailable)
 		}
 	}
+}
+
+// limitReader lets a client that reads a page too slowly lose its connection, and with it the turn. It returns what ends the limit: the
+// connection may serve other requests. A server that has a limit of its own sets it for each of them, and keeps it.
+func limitReader(w http.ResponseWriter, r *http.Request) (end func()) {
+	if server, _ := r.Context().Value(http.ServerContextKey).(*http.Server); server == nil || server.WriteTimeout > 0 {
+		return func() {}
+	}
+	conn := http.NewResponseController(w)
+	_ = conn.SetWriteDeadline(time.Now().Add(readTimeout)) // the service's ResponseWriter may have none
+	return func() { _ = conn.SetWriteDeadline(time.Time{}) }
 }
 
 var (

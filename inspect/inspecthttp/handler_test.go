@@ -134,10 +134,17 @@ func TestPagesAreServedUnderAnyPrefix(t *testing.T) {
 		}
 	}
 	// A router that leaves paths as they are: no redirect and no link leads out of the prefix.
-	bare := func(target string) *httptest.ResponseRecorder {
+	behind := func(strip, target string) *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
-		http.StripPrefix("/admin/locks", s).ServeHTTP(w, httptest.NewRequest("GET", target, nil))
+		http.StripPrefix(strip, s).ServeHTTP(w, httptest.NewRequest("GET", target, nil))
 		return w
+	}
+	bare := func(target string) *httptest.ResponseRecorder { return behind("/admin/locks", target) }
+	for _, strip := range []string{"/admin/locks", "/admin/locks/"} {
+		for _, end := range []string{"name/", "name//", "/sessions//", "name%2f", "%2f/x/", "..//", "x%2f%2f"} {
+			w := behind(strip, "/admin/locks/"+end)
+			require.Empty(t, w.Header().Get("Location"), "%s behind %s", end, strip)
+		}
 	}
 	w := bare("/admin/locks?prefix=a%20b")
 	require.Equal(t, http.StatusTemporaryRedirect, w.Code)

@@ -21,8 +21,12 @@ import (
 	"github.com/signalbox-go/signalbox/internal/words"
 )
 
-// maxRows is how many entries a page has.
-const maxRows = 1000
+const (
+	// maxRows is how many entries a page has.
+	maxRows = 1000
+	// maxReload is how many seconds a page is shown at most: a browser takes a time of weeks for none.
+	maxReload = 3600
+)
 
 // head is what every page has.
 type head struct {
@@ -36,7 +40,7 @@ type head struct {
 
 // headOf returns what a page says of a list, and the status of the reply.
 func (h *Handler) headOf(now inspect.Snapshot, title string) (head, int) {
-	p := head{Title: title, Reload: max(int(math.Ceil(h.options.Every.Seconds())), 1), At: now.At, Note: words.Lateness(now)}
+	p := head{Title: title, Reload: min(max(int(math.Ceil(h.options.Every.Seconds())), 1), maxReload), At: now.At, Note: words.Lateness(now)}
 	if now.Err == nil {
 		return p, http.StatusOK
 	}
@@ -136,8 +140,12 @@ func (h *Handler) find(ctx context.Context, key, kind string) *inspect.Entry {
 	return &entries[i]
 }
 
-// breakable reports whether Break can end what an entry shows. In a layout of others a key may have what does not survive a form.
+// breakable reports whether Break can end what an entry shows. In a layout of others a key may have what does not survive a form, and a
+// value may be too long to identify a hold.
 func breakable(e inspect.Entry) bool {
+	if slices.ContainsFunc(e.Holders, func(h inspect.Holder) bool { return h.Hold == "" }) {
+		return false
+	}
 	return !e.Hashed && !e.Raw && e.IsHeld() && utf8.ValidString(e.Key) && !strings.ContainsFunc(e.Key, unicode.IsControl)
 }
 

@@ -52,9 +52,10 @@ func (b *Base) make(s *signalbox.Session, name string, kind *proto.Kind, options
 	} else {
 		b.Resolved = session.ResolveOptions(b.Session, kind, options)
 	}
+	isLate := !b.Session.Runner.IsConnected() // before: the first connection may come meanwhile
 	var err error
 	b.Names, err = b.Session.Names(b.Layout, name)
-	if !b.Session.Runner.IsConnected() {
+	if isLate {
 		b.RefuseInCluster(b.Session.NamesInCluster(b.Layout, name))
 	}
 	if err = errs.Join(err, b.Err); err == nil && !kind.Has(b.Layout) {

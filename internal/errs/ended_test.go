@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,6 +38,16 @@ func TestOwnTimeLimitIsNoDeadlineOfTheCaller(t *testing.T) {
 			require.EqualError(t, err, "no reply from the server within 1s")
 		}
 	})
+}
+
+// An attempt to connect may have said already that there was no reply.
+func TestNoReplyIsSaidOnce(t *testing.T) {
+	t.Parallel()
+	silent := fmt.Errorf("%w: the server a:1: it says nothing: %w", errs.ErrNoReply, os.ErrDeadlineExceeded)
+	err := errs.OfCall(t.Context(), silent)
+	requireNoContexts(t, err)
+	require.ErrorIs(t, err, errs.ErrNoReply)
+	require.EqualError(t, err, silent.Error())
 }
 
 func TestOwnCancellationIsItsReason(t *testing.T) {

@@ -209,7 +209,13 @@ func OfCall(ctx context.Context, err error) error {
 type noReplyError struct{ err error }
 
 // Error implements error.
-func (e *noReplyError) Error() string { return ErrNoReply.Error() + ": " + e.err.Error() }
+func (e *noReplyError) Error() string {
+	text := e.err.Error()
+	if strings.HasPrefix(text, ErrNoReply.Error()) {
+		return text // it says so
+	}
+	return ErrNoReply.Error() + ": " + text
+}
 
 // Is makes errors.Is(err, ErrNoReply) hold.
 func (e *noReplyError) Is(target error) bool { return target == ErrNoReply }

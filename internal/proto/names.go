@@ -21,7 +21,9 @@ const (
 	MaxBytes = 512
 	// DefaultPrefix precedes every key and channel unless the session sets another one.
 	DefaultPrefix = "sb:"
-	// maxPrefixBytes keeps the longest key below 2 KiB, even when every byte is escaped.
+	// MaxKeyBytes is the length that no key of a name reaches, even when every byte is escaped.
+	MaxKeyBytes = 2 << 10
+	// maxPrefixBytes keeps the longest key below MaxKeyBytes.
 	maxPrefixBytes = 64
 )
 

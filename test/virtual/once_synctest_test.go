@@ -156,6 +156,27 @@ func TestOnceRunsNothingUnderALostLease(t *testing.T) {
 	})
 }
 
+// P2: nor does TryDo, which acquires no other one.
+func TestTryDoRunsNothingUnderALostLease(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(f *fixture) {
+		s := f.faultySession(scripts.OnceRead)
+		s.delay.Store(int64(500 * time.Millisecond))
+		require.True(f, doOnce(f.Context(), once.New(s.Session, "warm"), "", 0).ran)
+		s.arm(redistest.DelayRequest, 2) // behind the grant
+		o := once.New(s.Session, "a", signalbox.WithFixedLease(200*time.Millisecond))
+		_, ran, err := o.TryDo(f.Context(), func(context.Context, signalbox.Lease) ([]byte, error) {
+			f.Error("the function runs")
+			return nil, nil
+		})
+		require.False(f, ran)
+		require.ErrorIs(f, err, signalbox.ErrLost)
+		_, ran, err = o.TryDo(f.Context(), func(context.Context, signalbox.Lease) ([]byte, error) { return nil, nil })
+		require.NoError(f, err)
+		require.True(f, ran)
+	})
+}
+
 // A function whose callers have all left continues, and its outcome is stored: the next call has it.
 func TestOnceWorkOutlivesItsCallers(t *testing.T) {
 	t.Parallel()
