@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -114,7 +115,11 @@ func namesOfExamples(tb testing.TB) map[string]bool {
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
 		if err == nil {
-			addNames(file, strings.HasPrefix(filepath.Base(path), "example") || strings.Contains(path, "/examples/"), names)
+			declarations := file.Decls
+			if !strings.HasPrefix(d.Name(), "example") && !strings.Contains(path, "/examples/") {
+				declarations = slices.DeleteFunc(declarations, isNoExample)
+			}
+			addNames(file, declarations, names)
 		}
 		return err
 	})
@@ -123,8 +128,13 @@ func namesOfExamples(tb testing.TB) map[string]bool {
 	return names
 }
 
-// addNames adds what a file uses: all of it, or its examples alone.
-func addNames(file *ast.File, whole bool, names map[string]bool) {
+func isNoExample(declaration ast.Decl) bool {
+	f, isFunc := declaration.(*ast.FuncDecl)
+	return !isFunc || !strings.HasPrefix(f.Name.Name, "Example")
+}
+
+// addNames adds what declarations of a file use.
+func addNames(file *ast.File, declarations []ast.Decl, names map[string]bool) {
 	imports := make(map[string]string)
 	for _, i := range file.Imports {
 		path, _ := strconv.Unquote(i.Path.Value)
@@ -140,10 +150,7 @@ func addNames(file *ast.File, whole bool, names map[string]bool) {
 	if len(imports) == 0 {
 		return
 	}
-	for _, declaration := range file.Decls {
-		if f, isFunc := declaration.(*ast.FuncDecl); !whole && (!isFunc || !strings.HasPrefix(f.Name.Name, "Example")) {
-			continue
-		}
+	for _, declaration := range declarations {
 		ast.Inspect(declaration, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.SelectorExpr:
