@@ -57,10 +57,10 @@ type shardOrder func(ctx context.Context, s shards.Shard) error
 type serverFaults struct {
 	do     func(command ...string)
 	full   func(isFull bool)
-	moving func(isMoving bool)                   // makes the slot move, or is nil
-	clock  func(step time.Duration)              // sets the clock, or is nil if it is that of the machine
-	backup func() (restore func(keys ...string)) // keeps the data as it is, of which all or some keys are restored; or is nil
-	slack  time.Duration                         // the time by which a busy machine may be late
+	moving func(isMoving bool)      // makes the slot move, or is nil
+	clock  func(step time.Duration) // sets the clock, or is nil if it is that of the machine
+	backup func() (restore func())  // keeps the data as it is, or is nil
+	slack  time.Duration            // the time by which a busy machine may be late
 }
 
 // randomGroup is a group to which the steps of a plan happen.
@@ -73,9 +73,9 @@ type randomGroup struct {
 	views  *shards.Group // the views of a session that no fault has
 	calm   chan struct{} // closed when nothing happens any more
 	calls  sync.WaitGroup
-	kept   []func(...string) // restore the data as it was before the last steps
-	nils   int               // how often in a row Health said nil, and must not have
-	seen   int               // how many shards there were last; guarded by state
+	kept   []func() // restore the data as it was before the last steps
+	nils   int      // how often in a row Health said nil, and must not have
+	seen   int      // how many shards there were last; guarded by state
 
 	state struct {
 		sync.Mutex
@@ -160,21 +160,9 @@ func (g *randomGroup) embedded() {
 		full:   isFull.Store,
 		moving: isMoving.Store,
 		clock:  func(step time.Duration) { ahead.Add(int64(step)) },
-		backup: func() func(...string) {
+		backup: func() func() {
 			kept := backupOf(redis)
-			return func(keys ...string) {
-				if keys == nil {
-					kept.Restore(redis)
-					return
-				}
-				all := backupOf(redis)
-				for _, key := range keys {
-					if one, is := kept[key]; is {
-						all[key] = one
-					}
-				}
-				all.Restore(redis)
-			}
+			return func() { kept.Restore(redis) }
 		},
 	}
 }
@@ -792,17 +780,16 @@ func serverVerbs() map[string]randomVerb {
 				return "nothing"
 			}
 			return g.loses(func() {
-				g.olds()
+				g.state.Lock()
+				g.state.olderAt, g.state.isUnsure = time.Now(), g.state.isUnsure || g.plan.named
+				g.state.Unlock()
+				g.kept[0]()
 				g.outage(time.Millisecond, (*wire).cut) // the server is another one
 			})
 		}},
 		"lost key": {2, func(g *randomGroup, s shardStep) string {
 			keys := groupKeys()
-			key := keys[s.argument%uint64(len(keys))]
-			if g.server.backup != nil && s.draw().IntN(2) == 0 { // another program restores it
-				return g.loses(func() { g.olds(key) }) + " by an old copy"
-			}
-			return g.loses(func() { g.server.do("DEL", key) })
+			return g.loses(func() { g.server.do("DEL", keys[s.argument%uint64(len(keys))]) })
 		}},
 		"full": {1, func(g *randomGroup, s shardStep) string { return g.serverFault(upTo(s, 30*time.Second), g.server.full) }},
 		"slot move": {1, func(g *randomGroup, s shardStep) string {
@@ -820,14 +807,6 @@ func serverVerbs() map[string]randomVerb {
 			return "done"
 		}},
 	}
-}
-
-// olds makes the data what it was some steps ago, or these keys alone.
-func (g *randomGroup) olds(keys ...string) {
-	g.state.Lock()
-	g.state.olderAt, g.state.isUnsure = time.Now(), g.state.isUnsure || g.plan.named
-	g.state.Unlock()
-	g.kept[0](keys...)
 }
 
 // groupKeys returns the keys of the group.
