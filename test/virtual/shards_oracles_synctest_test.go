@@ -159,7 +159,8 @@ func (g *randomGroup) requireLimit(m *randomMember) {
 	run := 0
 	for _, runs := range g.mu.running {
 		for _, r := range runs {
-			isLost := r.ctx.Err() != nil && (errors.Is(r.shard.Err(), signalbox.ErrLost) || g.mayBegin(r))
+			// A server that lost the newest writes does not count what it has forgotten, for as long as the member owns that.
+			isLost := r.ctx.Err() != nil && errors.Is(r.shard.Err(), signalbox.ErrLost) || g.mayBegin(r)
 			if r.member == m.shardMember && !isLost {
 				run++
 			}
