@@ -112,7 +112,7 @@ const (
 // with another set joins the group that exists. The set changes when all members of the group were made with
 // the same other set, such as after a rolling change, or by Resize and Sync. Members without names take the
 // names that there are. If the server loses its data, the members set the count again, and the names of the
-// shards that had owners.
+// shards that had owners. The log says so; a Sync or Resize that returned less than 2 s before that may be undone.
 type Set struct {
 	count int
 	names []string

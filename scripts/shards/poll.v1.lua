@@ -27,9 +27,9 @@
 --          since the name leaves the set, r since the set is replaced
 -- effects  writes the KEYS; publishes number to the channels of the sessions whose members are
 --          concerned, except this one
--- cost     O(log members + log shards): TIME, HMGET, HGET twice, EXISTS, ZRANGE six times,
---          ZLEXCOUNT, PEXPIRE, ZADD, HSET if the group is at rest; else as many again, and up to 16
---          shards' work more
+-- cost     O(log members + log shards): TIME, HMGET, HGET twice, EXISTS, ZCARD, HLEN, ZRANGE six
+--          times, ZLEXCOUNT, PEXPIRE, ZADD, HSET if the group is at rest; else as many again, and up
+--          to 16 shards' work more
 local group, members, ends, donors, takers, proven, rows, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local number, seen, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 assert(#number == STAMP_LENGTH and #seen == STAMP_LENGTH, 'bad argument')

@@ -13,7 +13,7 @@ import (
 )
 
 // idle is how many commands a poll takes at which nothing changes.
-const idle = 15
+const idle = 17
 
 // An idle poll takes as many commands whatever the number of shards is.
 func TestAnIdlePollCostsTheSameForAnyCount(t *testing.T) {

@@ -107,7 +107,7 @@ func TestAServerThatForgotALeaveHearsItAgain(t *testing.T) {
 func TestAnOldKeyOfAGroupStrandsNoShard(t *testing.T) {
 	t.Parallel()
 	for _, suffix := range []string{"", ":members", ":ends", ":donors", ":takers", ":proven", ":rows", ":index"} {
-		for _, since := range []string{"moves", "all free"} {
+		for _, since := range []string{"moves", "dies", "all free"} {
 			t.Run(suffix+since, func(t *testing.T) {
 				t.Parallel()
 				bubbleOfUsers(t, func(w *fixture) {
@@ -116,10 +116,15 @@ func TestAnOldKeyOfAGroupStrandsNoShard(t *testing.T) {
 					members := l.some(n, 2)
 					time.Sleep(time.Minute)
 					kept := backupOf(w.redis)
-					if since == "moves" {
+					if since != "all free" {
 						members = append(members, l.member(shards.Count(n), shardDrain))
 						l.untilEven(n, members...)
-					} else {
+					}
+					switch since {
+					case "dies":
+						members[2].kill()
+						members = members[:2]
+					case "all free":
 						for _, m := range members {
 							m.leave()
 						}

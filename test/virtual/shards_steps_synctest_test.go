@@ -24,6 +24,9 @@ import (
 // and what a client needs to connect again.
 const returnTime = 5 * time.Second
 
+// settleTime is the time within which each member has polled, and so knows of a set that a caller has given the group.
+const settleTime = 3 * time.Second
+
 // randomMember is a member to which things happen. The lock of its randomGroup guards the fields.
 type randomMember struct {
 	*shardMember
@@ -84,6 +87,8 @@ type randomGroup struct {
 		isUnsure  bool                  // a call that sets the set has failed, or the server lost it when no member knew it
 		isLost    bool                  // the server has lost names that had no owner since they were set
 		isSetting bool                  // such a call is under way
+		setAt     time.Time             // when the last one ended
+		losses    int                   // how often the server has lost data
 		poison    map[string]int        // how many owners of a shard are still to die
 		isFull    int                   // how many faults of the server are not over
 		refuses   [2]time.Time          // when the last one began, and when members have polled after it
@@ -91,7 +96,7 @@ type randomGroup struct {
 		lostAt    time.Time             // the last time that the server lost data, or its clock was set
 		olderAt   time.Time             // the last time that it had older data again
 		unowned   map[string]time.Time  // the time since which a shard has no owner
-		unread    map[string]time.Time  // the time since which no reader has taken a shard up
+		unread    map[string]time.Time  // the time since which no reader has taken a shard up, or its owner may have lost it
 		idle      map[string]time.Time  // the same as unowned, while nothing keeps members from taking it
 		tokens    map[string]uint64     // the tokens of the owners that were seen last
 		shown     *shards.View          // what Watch has yielded last
@@ -403,6 +408,7 @@ func (g *randomGroup) lossy(do func()) string {
 		defer g.state.Unlock()
 		g.state.lostAt, g.state.upsetAt = time.Now(), time.Now()
 		clear(g.state.unowned) // the group is another one, and Health begins anew
+		clear(g.state.unread)
 	}
 	note()
 	do()
@@ -413,15 +419,15 @@ func (g *randomGroup) lossy(do func()) string {
 
 // loses is lossy for what loses data.
 func (g *randomGroup) loses(do func()) string {
-	isKnown := false
-	g.state.Lock()
-	for _, m := range g.state.members {
-		isKnown = isKnown || m.load() > 0
-	}
-	g.state.isUnsure = g.state.isUnsure || g.state.isSetting || !isKnown
-	g.state.isLost = true
-	g.state.Unlock()
 	return g.lossy(func() {
+		isKnown := false
+		g.state.Lock()
+		for _, m := range g.state.members {
+			isKnown = isKnown || m.load() > 0
+		}
+		isNew := g.state.isSetting || time.Since(g.state.setAt) < settleTime
+		g.state.isUnsure, g.state.isLost, g.state.losses = g.state.isUnsure || isNew || !isKnown, true, g.state.losses+1
+		g.state.Unlock()
 		do()
 		if g.plan.jumps { // tokens of members that are gone may have been greater, by guarantee 12
 			g.mu.Lock()
@@ -464,11 +470,14 @@ func (g *randomGroup) setting(verb string, do func(ctx context.Context) error, d
 	}
 	g.state.isSetting = true
 	return g.call(verb, func(ctx context.Context) error {
+		g.state.Lock()
+		losses := g.state.losses
+		g.state.Unlock()
 		err := do(ctx)
 		g.state.Lock()
 		defer g.state.Unlock()
-		g.state.isSetting, g.state.upsetAt = false, time.Now()
-		if g.state.isUnsure = err != nil; err == nil {
+		g.state.isSetting, g.state.upsetAt, g.state.setAt = false, time.Now(), time.Now()
+		if g.state.isUnsure = err != nil || g.state.losses > losses; err == nil {
 			g.state.isLost = false
 			done()
 		}
@@ -592,8 +601,14 @@ func setVerbs() map[string]randomVerb {
 			if g.plan.named {
 				return "nothing"
 			}
-			n, by := 10+s.draw().IntN(50), g.one(s)
-			return g.setting(s.verb, func(ctx context.Context) error { return by.group.Resize(ctx, n) }, func() { g.state.count = n })
+			random := s.draw()
+			n, by := 10+random.IntN(50), g.one(s)
+			return g.setting(s.verb, func(ctx context.Context) error {
+				if random.IntN(3) == 0 {
+					g.resizesBefore(ctx, 10+random.IntN(50), upTo(s, 3*time.Second))
+				}
+				return by.group.Resize(ctx, n)
+			}, func() { g.state.count = n })
 		}},
 		"sync": {4, func(g *randomGroup, s shardStep) string {
 			if !g.plan.named {
@@ -616,6 +631,17 @@ func setVerbs() map[string]randomVerb {
 			name := known[s.shard%uint64(len(known))]
 			return g.call(s.verb, func(ctx context.Context) error { return by.group.Move(ctx, name, to.ID()) })
 		}},
+	}
+}
+
+// resizesBefore begins a Resize that a later one is to undo. It reaches the server at once, unless that refuses it.
+func (g *randomGroup) resizesBefore(ctx context.Context, n int, lead time.Duration) {
+	g.state.Lock()
+	isRefused := g.state.isFull > 0
+	g.state.Unlock()
+	if !isRefused {
+		g.calls.Go(func() { g.counts.add("resize before another: " + callOutcome(g.views.Resize(ctx, n))) })
+		time.Sleep(time.Millisecond + lead)
 	}
 }
 
@@ -744,7 +770,15 @@ func serverVerbs() map[string]randomVerb {
 				time.Sleep(time.Second)
 			})
 		}},
-		"flush": {1, func(g *randomGroup, _ shardStep) string { return g.loses(func() { g.server.do("FLUSHALL") }) }},
+		"flush": {1, func(g *randomGroup, s shardStep) string {
+			return g.loses(func() {
+				g.server.do("FLUSHALL")
+				if s.draw().IntN(2) == 0 { // a caller gives the group another set while members give it the one that was lost
+					time.Sleep(upTo(s, 3*time.Second))
+					shardVerbs()["sync"].do(g, s)
+				}
+			})
+		}},
 		"failover": {2, func(g *randomGroup, _ shardStep) string {
 			if g.server.backup == nil {
 				return "nothing"

@@ -2,12 +2,13 @@
 -- include shards/index
 -- include shards/requested
 -- shards/reap
--- Takes the shards of members whose lease has ended. A member is over from the first one on.
+-- Takes the shards of members whose lease has ended. A member is over from the first one on. An end
+-- without a member, as after an old copy of the members, is one, too: else its shards have no owner.
 --
 -- uses     budget, count_of, decimal, donors, drop_requested, ends, find, first_taker, group_time, is_changed, lose_shard, members, members_read, next_version, now, now_us, proven, read_member, read_row, set_state, state, takers, turn_over
 -- defines  end_member, reap, reap_member, remove_if_done, remove_member, withdraw_member
 local function remove_member(owner, member)
-  redis.call('HDEL', members, owner, owner .. ':', member.id)
+  redis.call('HDEL', members, owner, owner .. ':', member and member.id or owner)
   redis.call('ZREM', ends, owner)
   redis.call('ZREM', donors, owner)
   redis.call('ZREM', takers, owner)
@@ -46,11 +47,13 @@ local function withdraw_member(owner, member)
   end
 end
 local function reap_member(owner, member, till)
-  end_member(owner, member, till)
+  if member then
+    end_member(owner, member, till)
+  end
   local owned = find('n:' .. owner, budget)
   for _, entry in ipairs(owned) do
     local shard = string.match(entry, '^n:%d+:%d+:(.*)$')
-    lose_shard(shard, read_row(shard), member.state == 'd', group_time(till))
+    lose_shard(shard, read_row(shard), member and member.state == 'd', group_time(till))
     budget = budget - 1
   end
   if budget > 0 then
@@ -69,11 +72,6 @@ local function reap()
     if not owner then
       return
     end
-    local member = read_member(owner)
-    if member then
-      reap_member(owner, member, math.abs(found[2]))
-    else
-      redis.call('ZREM', ends, owner)
-    end
+    reap_member(owner, read_member(owner), math.abs(found[2]))
   end
 end

@@ -32,10 +32,11 @@ local function rest()
   if not row or not string.find(row, version, 1, true) or version - said[14] ~= 0 or redis.call('EXISTS', members, ends, donors, takers, proven, rows, index) - said[13] ~= 0 then
     return nil
   end
-  -- No lease has ended, no shard was asked for, and none moves.
+  -- Each member, which has three fields, has a lease, and none has ended. No shard was asked for, and
+  -- none moves.
   local after, before = '(-' .. now, '(' .. now
   first, last = '[a:', '(a;'
-  if redis.call('ZRANGE', ends, after, before, 'BYSCORE', 'LIMIT', 0, 1)[1] or redis.call('ZRANGE', index, first, last, 'BYLEX', 'LIMIT', 0, 1)[1] then
+  if redis.call('ZCARD', ends) * 3 ~= redis.call('HLEN', members) or redis.call('ZRANGE', ends, after, before, 'BYSCORE', 'LIMIT', 0, 1)[1] or redis.call('ZRANGE', index, first, last, 'BYLEX', 'LIMIT', 0, 1)[1] then
     return nil
   end
   local most = redis.call('ZRANGE', donors, 0, 0, 'REV', 'WITHSCORES')[2]

@@ -3,13 +3,14 @@
 -- include shards/member
 -- shards/whole
 -- Whether all keys of a group are there, and none of an earlier time, which each call compares with
--- what the last one left. Ends and loads are made again of the members. Without another key, or if
--- group, index and rows do not have the same newest change, the group is lost, and is made anew by
--- the next join: it grants nothing for two seconds, so that members of one that was lost learn of it
--- first, and many that start together all get shards.
+-- what the last one left. Ends and loads are made again of the members, also if a member has no end,
+-- which is never taken for dead. Without another key, or if group, index and rows do not have the
+-- same newest change, the group is lost, and is made anew by the next join: it grants nothing for
+-- two seconds, so that members of one that was lost learn of it first, and many that start together
+-- all get shards.
 --
 -- uses     agreed_set, count_of, decimal, digits, donors, ends, fields, find, find_last, group, index, is_group, members, next_version, now_us, proven, rank, read_member, rows, server_us, set_stored, state, stored, takers
--- defines  bound_ends, drop_group, each_member, is_lost, is_mixed, key_count, make_group, mend, newest
+-- defines  bound_ends, drop_group, each_member, is_lost, is_mixed, key_count, lacks_end, make_group, mend, newest
 local function key_count()
   return redis.call('EXISTS', members, ends, donors, takers, proven, rows, index)
 end
@@ -64,14 +65,18 @@ local function bound_ends()
     redis.call('ZADD', ends, 'XX', 'GT', decimal(-last), number) -- over, or ended by force
   end)
 end
+-- A member has three fields; see shards/poll v1.
+local function lacks_end()
+  return redis.call('ZCARD', ends) * 3 < redis.call('HLEN', members)
+end
 local is_mixed = is_group and newest() ~= state.newest
-if is_group and (is_mixed or key_count() ~= state.keys or server_us < state.server) then
+if is_group and (is_mixed or key_count() ~= state.keys or server_us < state.server or lacks_end()) then
   -- It takes no memory: what follows is not refused if memory is full.
   redis.call('PEXPIRE', group, GROUP_TTL_MS)
   local is_set_back = server_us < state.server
   if is_mixed or key_count() ~= state.keys and is_lost() then
     drop_group()
-  elseif key_count() ~= state.keys then
+  elseif key_count() ~= state.keys or lacks_end() then
     mend()
   end
   if is_set_back then
