@@ -146,7 +146,7 @@ func TestARouterThatComesLaterLosesNoLease(t *testing.T) {
 			router, _ := e.to.(*redistest.Router)
 			s := e.session()
 			leases := take(e, s, 20, signalbox.WithRenewedLease(life))
-			require.True(t, locktest.LearnSlots(s))
+			redistest.Await(t, "the slots that a script may have", func() bool { return locktest.LearnSlots(s) })
 			router.Route(routing)
 			until := time.Now().Add(2 * life)
 			redistest.Await(t, "several renewals of each", func() bool {
@@ -216,7 +216,7 @@ func TestInventedErrorsLeaveNoMember(t *testing.T) {
 			e := routed(redistest.OneShard, 1)(t)
 			router, _ := e.to.(*redistest.Router)
 			s := e.session()
-			require.True(t, locktest.LearnSlots(s))
+			redistest.Await(t, "the slots that a script may have", func() bool { return locktest.LearnSlots(s) })
 			var invented atomic.Int64
 			router.InjectErrors(func(words []string) string {
 				if locktest.RunsScript(script)(words) && invented.Add(1) == 1 {
