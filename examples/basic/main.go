@@ -28,8 +28,8 @@ func pay(ctx context.Context, url string, db *sql.DB) error {
 	}
 	defer lease.Unlock()
 
-	// Bind's context is cancelled if the lease is lost. If a later holder has written, the row has a greater token,
-	// and this changes no row.
+	// Bind's context is cancelled if the lease is lost. The column token is bigint NOT NULL DEFAULT 0. If a later holder
+	// has written, it has a greater token, and this changes no row: check RowsAffected.
 	_, err = db.ExecContext(lease.Bind(ctx),
 		"UPDATE orders SET state = 'paid', token = $1 WHERE id = 42 AND token <= $1", lease.Token())
 	return err

@@ -28,14 +28,14 @@ func show(ctx context.Context, url string) error {
 }
 
 func pay(ctx context.Context, client *redis.Client) error {
-	session, err := goredis.Dial(ctx, client) // once in a process; Close leaves the client alone
+	session, err := goredis.Dial(ctx, client) // a *signalbox.Session, once in a process; Close leaves the client alone
 	if err != nil {
 		return err
 	}
 	defer session.Close(context.WithoutCancel(ctx)) // ctx may have ended by then
 
 	return reentrant.New(session, "order/42").Do(ctx, func(ctx context.Context, lease signalbox.Lease) error {
-		return markPaid(ctx, client, lease.Token()) // ctx ends if the lease is lost, and Do returns ErrLost
+		return markPaid(ctx, client, lease.Token()) // ctx ends if the lease is lost, and Do returns ErrLost, also after nil
 	})
 }
 
