@@ -15,7 +15,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // ErrHandover is why a term ended that was asked to hand over; see Election.Handover. Run campaigns again after it.
@@ -85,7 +84,7 @@ func (e *Election) handover(ctx context.Context, session string) (Leader, error)
 func (e *Election) requestHandover(ctx context.Context, held, member string) error {
 	of, slot := e.base.Session, e.base.Names.Slot
 	reply, err := of.Runner.Run(ctx, wire.Call{
-		Script: scripts.ElectionMove,
+		Script: proto.ElectionMoveScript,
 		Keys:   []string{e.keys.holder, e.base.Names.QueueKey(), e.base.Names.HeartbeatsKey()},
 		Args: proto.ElectionMove{
 			ID: held, Member: member, KeepUS: strconv.FormatInt(requestLife.Microseconds(), 10),
@@ -133,7 +132,7 @@ func (r *electionRegistry) sendQuestions(terms []*term) {
 	calls := make([]wire.Call, len(terms))
 	for i, t := range terms {
 		keys, requested := []string{t.election.base.Names.HeartbeatsKey()}, proto.ElectionRequested{ID: t.hold}
-		calls[i] = wire.Call{Script: scripts.ElectionRequested, Keys: keys, Args: requested.AppendTo(nil)}
+		calls[i] = wire.Call{Script: proto.ElectionRequestedScript, Keys: keys, Args: requested.AppendTo(nil)}
 	}
 	for i, outcome := range r.session.Runner.RunMany(ctx, calls) {
 		if outcome.Err == nil && outcome.Reply.Code() == wire.Done {

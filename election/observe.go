@@ -18,7 +18,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // Leader describes the leader, as the server saw it at one moment. It is for routing requests and for
@@ -75,7 +74,7 @@ func (e *Election) observe(ctx context.Context, yield func(Leader, error) bool) 
 // appendCalls appends the calls that ask for the leader, for readAll: first for the value, so that it is not
 // older than the hold that it is compared with. Each has one key, so a slot that moves refuses none.
 func appendCalls(calls []wire.Call, k electionKeys) []wire.Call {
-	return append(calls, wire.Call{Script: scripts.ElectionRead, Keys: []string{k.leader}}, proto.Native().DescribeCall(k.holder))
+	return append(calls, wire.Call{Script: proto.ElectionReadScript, Keys: []string{k.leader}}, proto.Native().DescribeCall(k.holder))
 }
 
 // readAll reads the replies to appendCalls. It returns the zero Leader if no process leads.

@@ -12,7 +12,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // The value of a term.
@@ -42,7 +41,7 @@ const writePatience = time.Second
 func (t *term) putCall(value string, number uint64) wire.Call {
 	e := t.election
 	return wire.Call{
-		Script: scripts.ElectionPut,
+		Script: proto.ElectionPutScript,
 		Keys:   []string{e.keys.holder, e.keys.leader},
 		Args: proto.ElectionPut{
 			ID: t.hold, Number: fmt.Sprintf("%016d", number), Text: value, KeepMS: wire.Milliseconds(keepFor * e.base.Terms.Lease),
@@ -167,7 +166,7 @@ func (t *term) clear() {
 	patience := e.base.Session.Patient(writePatience)
 	defer patience.End()
 	_, _ = e.base.Session.Runner.Run(patience, wire.Call{
-		Script: scripts.ElectionClear,
+		Script: proto.ElectionClearScript,
 		Keys:   []string{e.keys.leader},
 		Args:   proto.ElectionClear{ID: t.hold, Verb: e.base.Session.PublishCommand(), Channel: e.keys.changed}.AppendTo(nil),
 	})

@@ -114,7 +114,7 @@ func breakRedlockPart(ctx context.Context, of *signalbox.Session, name string) e
 		Layout: proto.Native(), Key: set.Holder, CompatibleKinds: "q",
 		Call: func(hold, channel string) wire.Call {
 			call := proto.Force{ID: hold, Verb: s.PublishCommand(), Channel: set.Unlocked(), Forced: channel, KeepMS: floor(s)}
-			return wire.Call{Script: scripts.HolderForce, Keys: []string{set.Holder}, Args: call.AppendTo(nil)}
+			return wire.Call{Script: proto.HolderForceScript, Keys: []string{set.Holder}, Args: call.AppendTo(nil)}
 		},
 	})
 }
@@ -130,7 +130,7 @@ func breakPermits(ctx context.Context, of *signalbox.Session, name string) error
 	if err != nil {
 		return err
 	}
-	holds, err := holdsOf(ctx, s, scripts.HoldsList, set.Permits(), "sb1s")
+	holds, err := holdsOf(ctx, s, proto.HoldsListScript, set.Permits(), "sb1s")
 	if err == nil {
 		holds, err = session.FilterForceTargets(ctx, holds, identity)
 	}
@@ -148,7 +148,7 @@ func breakPermits(ctx context.Context, of *signalbox.Session, name string) error
 		calls := make([]wire.Call, len(batch))
 		for i, hold := range batch {
 			leave := proto.LeaveShared{Hold: hold, Verb: s.PublishCommand(), Channel: channel, KeepMS: floor(s), Certain: proto.Flag(false)}
-			calls[i] = wire.Call{Script: scripts.SemaphoreLeave, Keys: keys, Args: leave.AppendTo(nil)}
+			calls[i] = wire.Call{Script: proto.SemaphoreLeaveScript, Keys: keys, Args: leave.AppendTo(nil)}
 			sessions[proto.Native().Session(hold)] = struct{}{}
 		}
 		for _, outcome := range s.Runner.RunMany(ctx, calls) {
@@ -211,7 +211,7 @@ func breakMembers(ctx context.Context, of *signalbox.Session, name string) error
 	s.HandshakeInCluster(ctx, set.Shards())
 	for _, number := range members {
 		call := proto.ShardsMember{Number: number, Publish: proto.Publish{Verb: s.PublishCommand(), Channel: set.ShardNews()}}
-		end := wire.Call{Script: scripts.ShardsEnd, Keys: set.ShardKeys(), Args: call.AppendTo(nil)}
+		end := wire.Call{Script: proto.ShardsEndScript, Keys: set.ShardKeys(), Args: call.AppendTo(nil)}
 		for more := true; more; {
 			reply, err := s.Runner.Run(ctx, end)
 			if err != nil {

@@ -14,7 +14,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // storedOutcome is what the server has for the key.
@@ -38,7 +37,7 @@ func (o *Once) fetchOutcome(ctx context.Context) (found storedOutcome, err error
 }
 
 func (o *Once) readOutcome(ctx context.Context) (storedOutcome, error) {
-	reply, err := o.base.Session.Runner.Run(ctx, wire.Call{Script: scripts.OnceRead, Keys: []string{o.outcomeKey}})
+	reply, err := o.base.Session.Runner.Run(ctx, wire.Call{Script: proto.OnceReadScript, Keys: []string{o.outcomeKey}})
 	outcome := proto.ReadOnceOutcome(&reply)
 	switch {
 	case err != nil:
@@ -57,7 +56,7 @@ func (o *Once) forget(ctx context.Context) error {
 	}
 	return o.repeatUntilReply(ctx, func() error {
 		reply, err := o.base.Session.Runner.Run(ctx, wire.Call{
-			Script: scripts.OnceForget, Keys: []string{o.outcomeKey}, Args: proto.OnceForget{Stamp: found.stamp}.AppendTo(nil),
+			Script: proto.OnceForgetScript, Keys: []string{o.outcomeKey}, Args: proto.OnceForget{Stamp: found.stamp}.AppendTo(nil),
 		})
 		if err == nil && reply.Code() == wire.Foreign {
 			err = foreign()
@@ -80,7 +79,7 @@ func (o *Once) store(ctx context.Context, e *execution, value string) (other sto
 	f, lease := e.flight, e.lease
 	request := o.registry.nextRequest(f)
 	reply, shortfall, err := o.sendStore(ctx, e, wire.Call{
-		Script: scripts.OnceStore,
+		Script: proto.OnceStoreScript,
 		Keys:   []string{o.outcomeKey, o.base.Names.Holder},
 		Args: proto.OnceStore{
 			Stamp: wire.StampOf(lease.Token()).Text(), KeepMS: o.keep, Value: value, Verb: o.base.Session.PublishCommand(), Channel: o.storedChannel,

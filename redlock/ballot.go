@@ -15,7 +15,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // longestReply bounds how long a ballot waits for one server.
@@ -185,7 +184,7 @@ func (b *ballot) tryOnce(ctx context.Context, i int, m *session.Session) vote {
 		waiterID = m.ID()
 	}
 	reply, err := m.Runner.Run(ctx, wire.Call{
-		Script: scripts.RedlockAcquire,
+		Script: proto.RedlockAcquireScript,
 		Keys:   l.keys,
 		Args: proto.RedlockAcquire{
 			Hold: b.holderValues[i], TTLMS: l.lifeMS, NotAfter: notAfter.Text(), Waiter: waiterID, GreatestUS: l.greatestUS,
@@ -318,7 +317,7 @@ func (b *ballot) fence(ctx context.Context, last wire.Stamp) (wire.Stamp, error)
 			return
 		}
 		reply, err := m.Runner.Run(patience, wire.Call{
-			Script: scripts.RedlockFence,
+			Script: proto.RedlockFenceScript,
 			Keys:   []string{l.keys[0], l.keys[2]},
 			Args:   proto.RedlockFence{ID: b.hold(i), Stamp: token.Text()}.AppendTo(nil),
 		})

@@ -13,7 +13,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // A quorum heals. A server that lost its data gets the hold back, once a quorum of the other servers has confirmed it in
@@ -266,7 +265,7 @@ func (d *round) healOnce(m *session.Session, lacking []lack) (again []lack, isLa
 	now := timers.Now()
 	patience, lacking := d.healable(now, lacking)
 	notAfter := m.NotAfter(0, now, patience)
-	call := wire.Call{Script: scripts.RedlockHeal, Args: proto.RedlockHeal{NotAfter: notAfter.Text()}.AppendTo(nil)}
+	call := wire.Call{Script: proto.RedlockHealScript, Args: proto.RedlockHeal{NotAfter: notAfter.Text()}.AppendTo(nil)}
 	var sent []lack
 	for _, l := range lacking {
 		if part, ok := d.holds[l.key].beginHeal(m, d.number, l.life, notAfter); ok {

@@ -11,7 +11,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // kindLetter is the kind of this lock in holder keys.
@@ -163,7 +162,7 @@ func (l *Lock) force(ctx context.Context) error {
 			Key:    l.keys[0], CompatibleKinds: kindLetter,
 			Call: func(hold, channel string) wire.Call {
 				return wire.Call{
-					Script: scripts.HolderForce,
+					Script: proto.HolderForceScript,
 					Keys:   l.keys[:1],
 					Args: proto.Force{
 						ID: hold, Verb: m.PublishCommand(), Channel: l.base.Names.Unlocked(), Forced: channel, KeepMS: l.base.Floor,

@@ -13,10 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/redlock"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // P7: one goroutine of a process at a time asks the servers, and the same sessions in another order are the same lock.
@@ -134,7 +134,7 @@ func TestServersThatRefuseForNowAreWaitedFor(t *testing.T) {
 	require.ErrorContains(t, err, "OOM")
 	require.NotErrorIs(t, err, signalbox.ErrHeld)
 	for _, p := range w.proxies {
-		p.SetMatch(locktest.RunsScript(scripts.RedlockAcquire))
+		p.SetMatch(locktest.RunsScript(proto.RedlockAcquireScript))
 		p.ResetCount()
 	}
 	ctx, cancel := context.WithCancel(locktest.Context(t))

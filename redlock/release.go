@@ -14,7 +14,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/waitroom"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // quorumHold is the lock held by this process, from the vote to the release. It implements hold.Owner.
@@ -258,7 +257,7 @@ func (b *ballot) releaseCall(i int) wire.Call {
 	b.mu.Unlock()
 	l, m := b.lock, b.lock.members[i]
 	return wire.Call{
-		Script: scripts.RedlockRelease,
+		Script: proto.RedlockReleaseScript,
 		Keys:   l.keys[:1],
 		Args: proto.RedlockRelease{
 			ID: b.hold(i), Floor: floor, Verb: m.PublishCommand(), Channel: l.base.Names.Unlocked(), KeepMS: l.base.Floor,

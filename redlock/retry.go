@@ -14,10 +14,10 @@ import (
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/notify"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/waitroom"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 const (
@@ -170,7 +170,7 @@ func (t *retryTicket) awaitMessages(ctx context.Context) error {
 		if t.waits[i] == nil {
 			m := t.lock.members[i]
 			t.waits[i] = m.Dispatch.Wait(notify.Target{
-				Channel: t.lock.base.Names.Unlocked(), Key: t.lock.keys[0], Poll: scripts.RedlockPoll, WaiterID: m.ID(),
+				Channel: t.lock.base.Names.Unlocked(), Key: t.lock.keys[0], Poll: proto.RedlockPollScript, WaiterID: m.ID(),
 			})
 		}
 		t.waits[i].FoundHeld(v.left)

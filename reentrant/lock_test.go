@@ -11,11 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/redisson"
 	"github.com/signalbox-go/signalbox/reentrant"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // A call without the lease's context says that its own session has the lock, and how the holder enters it again.
@@ -59,7 +59,7 @@ func forcer(t *testing.T, server *redistest.Server, between func(order int)) *re
 	t.Helper()
 	redistest.LoadScripts(t, server)
 	proxy := redistest.NewProxy(t, server.Addr())
-	proxy.SetMatch(func(req []string) bool { return len(req) > 1 && req[1] == scripts.LockForce.SHA1 })
+	proxy.SetMatch(func(req []string) bool { return len(req) > 1 && req[1] == proto.LockForceScript.SHA1 })
 	proxy.OnRequest(func(order int, _ []string) { between(order) })
 	return reentrant.New(locktest.SteadySession(t, proxy), "a")
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/rwlock"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // holders returns the holders of the lock.
@@ -87,7 +87,7 @@ func TestForceUnlockTakesTheLockFromManyReaders(t *testing.T) {
 	for range 250 {
 		leases = append(leases, must(t, mu, read))
 	}
-	proxy.SetMatch(locktest.RunsScript(scripts.RWLockForce))
+	proxy.SetMatch(locktest.RunsScript(proto.RWLockForceScript))
 	require.NoError(t, rwlock.New(locktest.Session(t, proxy), f.name).ForceUnlock(t.Context()))
 	require.Equal(t, 4, proxy.Requests(), "three, and one more that taught the server the script")
 	for _, lease := range leases {
@@ -110,7 +110,7 @@ func TestAForceUnlockWithoutAReplyIsRepeated(t *testing.T) {
 			require.ErrorIs(t, mu.ForceUnlock(t.Context()), signalbox.ErrNotHeld)
 			holder := must(t, f.lock(), write)
 			waiting := f.queue(t.Context(), f.lock(), write, 1)
-			proxy.SetMatch(locktest.RunsScript(scripts.RWLockForce))
+			proxy.SetMatch(locktest.RunsScript(proto.RWLockForceScript))
 			proxy.Arm(redistest.Fault{Kind: kind})
 			require.NoError(t, mu.ForceUnlock(t.Context()))
 			lease := locktest.MustHave(t, waiting)

@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox/internal/proto"
+	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -49,26 +51,26 @@ func readers(until int64) func(m *measured, n int) {
 func plainCosts() []costRow {
 	voted := setTo(votedFor(ours, noon, ""))
 	return []costRow{
-		{script: scripts.SessionHello, crowd: "Nothing", base: 40, sizes: []int{1}, keys: on("lock"), args: with()},
-		{script: scripts.SessionRewrite, crowd: "Nothing", base: 40, sizes: []int{1}, fill: voted, keys: on("lock"), args: with()},
-		{script: scripts.SessionProbeSlots, crowd: "Batch", base: 10, each: 2, sizes: batches(), fill: voted, keys: many("lock"), args: with()},
-		{script: scripts.SessionReadString, crowd: "Nothing", base: 40, sizes: []int{1}, fill: voted, keys: on("lock"), args: with(20)},
-		{script: scripts.HolderDescribe, crowd: "Readers", base: 40, fill: readers(alive), keys: on("lock"), args: with()},
-		{script: scripts.HolderForce, crowd: "Nothing", base: 40, sizes: []int{1}, fill: voted, keys: on("lock"), args: with(ours, "PUBLISH", "c", "t", keepMS)},
-		{script: scripts.HolderRenew, crowd: "Batch", each: 10, sizes: batches(), fill: voted, keys: many("lock"), args: each(ours, lease)},
-		{script: scripts.HoldsRenew, crowd: "Batch", base: 10, each: 16, sizes: batches(), fill: readers(alive), keys: many("lock"), args: each(manyHold(1)+label, lease)},
-		{script: scripts.HoldsRenew, crowd: "Readers", base: 40, fill: readers(alive), keys: on("lock"), args: with(manyHold(1)+label, lease)},
-		{script: scripts.HoldsDrop, crowd: "Readers", base: 40, fill: readers(alive), keys: on("lock"), args: with(manyHold(1) + label)},
-		{script: scripts.HoldsList, crowd: "Readers", base: 300, fill: readers(alive), keys: on("lock"), args: with("sb1w", 0, 100)},
+		{script: wire.HelloScript, crowd: "Nothing", base: 40, sizes: []int{1}, keys: on("lock"), args: with()},
+		{script: wire.RewriteScript, crowd: "Nothing", base: 40, sizes: []int{1}, fill: voted, keys: on("lock"), args: with()},
+		{script: wire.ProbeSlotsScript, crowd: "Batch", base: 10, each: 2, sizes: batches(), fill: voted, keys: many("lock"), args: with()},
+		{script: proto.SessionReadStringScript, crowd: "Nothing", base: 40, sizes: []int{1}, fill: voted, keys: on("lock"), args: with(20)},
+		{script: proto.HolderDescribeScript, crowd: "Readers", base: 40, fill: readers(alive), keys: on("lock"), args: with()},
+		{script: proto.HolderForceScript, crowd: "Nothing", base: 40, sizes: []int{1}, fill: voted, keys: on("lock"), args: with(ours, "PUBLISH", "c", "t", keepMS)},
+		{script: proto.HolderRenewScript, crowd: "Batch", each: 10, sizes: batches(), fill: voted, keys: many("lock"), args: each(ours, lease)},
+		{script: proto.HoldsRenewScript, crowd: "Batch", base: 10, each: 16, sizes: batches(), fill: readers(alive), keys: many("lock"), args: each(manyHold(1)+label, lease)},
+		{script: proto.HoldsRenewScript, crowd: "Readers", base: 40, fill: readers(alive), keys: on("lock"), args: with(manyHold(1)+label, lease)},
+		{script: proto.HoldsDropScript, crowd: "Readers", base: 40, fill: readers(alive), keys: on("lock"), args: with(manyHold(1) + label)},
+		{script: proto.HoldsListScript, crowd: "Readers", base: 300, fill: readers(alive), keys: on("lock"), args: with("sb1w", 0, 100)},
 		{
-			script: scripts.RedlockAcquire, crowd: "Nothing", base: 60, sizes: []int{1}, keys: on("lock", "epoch", "fence"),
+			script: proto.RedlockAcquireScript, crowd: "Nothing", base: 60, sizes: []int{1}, keys: on("lock", "epoch", "fence"),
 			args: with(writtenFor(ours), lease, later, "", greatest),
 		},
-		{script: scripts.RedlockRelease, crowd: "Nothing", base: 40, sizes: []int{1}, fill: voted, keys: on("lock"), args: with(ours, digits(noon), "PUBLISH", "c", keepMS)},
-		{script: scripts.RedlockPoll, crowd: "Batch", base: 10, each: 15, sizes: batches(), fill: voted, keys: many("lock"), args: with(they)},
-		{script: scripts.RedlockFence, crowd: "Nothing", base: 40, sizes: []int{1}, fill: voted, keys: on("lock", "fence"), args: with(ours, digits(noon))},
+		{script: proto.RedlockReleaseScript, crowd: "Nothing", base: 40, sizes: []int{1}, fill: voted, keys: on("lock"), args: with(ours, digits(noon), "PUBLISH", "c", keepMS)},
+		{script: proto.RedlockPollScript, crowd: "Batch", base: 10, each: 15, sizes: batches(), fill: voted, keys: many("lock"), args: with(they)},
+		{script: proto.RedlockFenceScript, crowd: "Nothing", base: 40, sizes: []int{1}, fill: voted, keys: on("lock", "fence"), args: with(ours, digits(noon))},
 		{
-			script: scripts.RedlockHeal, crowd: "Nothing", base: 80, sizes: []int{1}, keys: on("epoch", "lock", "fence"),
+			script: proto.RedlockHealScript, crowd: "Nothing", base: 80, sizes: []int{1}, keys: on("epoch", "lock", "fence"),
 			args: with(later, writtenFor(ours), digits(noon), lease, greatest, digits(0), "", "1"),
 		},
 	}
@@ -93,19 +95,19 @@ func rwCosts() (rows []costRow) {
 	enter := []any{theirs, lease * 1000, later, "1", life, heartbeatNumber(2), label, "PUBLISH", "g", keepMS}
 	for crowd, fill := range fills {
 		rows = append(rows,
-			costRow{script: scripts.RWLockEnter, crowd: crowd + "Read", base: bound(crowd), fill: fill, keys: keys, args: with(append(slices.Clone(enter), reads)...)},
-			costRow{script: scripts.RWLockEnter, crowd: crowd + "Write", base: bound(crowd), fill: fill, keys: keys, args: with(append(slices.Clone(enter), writes)...)},
+			costRow{script: proto.RWLockEnterScript, crowd: crowd + "Read", base: bound(crowd), fill: fill, keys: keys, args: with(append(slices.Clone(enter), reads)...)},
+			costRow{script: proto.RWLockEnterScript, crowd: crowd + "Write", base: bound(crowd), fill: fill, keys: keys, args: with(append(slices.Clone(enter), writes)...)},
 			costRow{
-				script: scripts.RWLockPoll, crowd: crowd, base: bound(crowd), fill: fill, keys: keys,
+				script: proto.RWLockPollScript, crowd: crowd, base: bound(crowd), fill: fill, keys: keys,
 				args: with(they, life, heartbeatNumber(2), label, "PUBLISH", "g", attempt(theirs), keepMS),
 			},
-			costRow{script: scripts.RWLockLeave, crowd: crowd, base: bound(crowd), fill: fill, keys: keys, args: with(ours+label, we, "PUBLISH", "g", keepMS)},
-			costRow{script: scripts.RWLockDowngrade, crowd: crowd, base: bound(crowd), fill: fill, keys: keys, args: with(ours+label, we, "PUBLISH", "g", keepMS)},
+			costRow{script: proto.RWLockLeaveScript, crowd: crowd, base: bound(crowd), fill: fill, keys: keys, args: with(ours+label, we, "PUBLISH", "g", keepMS)},
+			costRow{script: proto.RWLockDowngradeScript, crowd: crowd, base: bound(crowd), fill: fill, keys: keys, args: with(ours+label, we, "PUBLISH", "g", keepMS)},
 			costRow{
-				script: scripts.RWLockForce, crowd: crowd, base: bound(crowd), fill: fill, keys: keys,
+				script: proto.RWLockForceScript, crowd: crowd, base: bound(crowd), fill: fill, keys: keys,
 				args: with("PUBLISH", "g", "t", we+"\n"+ours+label+"\n", keepMS),
 			},
-			costRow{script: scripts.RWLockMayShare, crowd: crowd, base: bound(crowd), fill: fill, keys: keys, args: with(ours + label)},
+			costRow{script: proto.RWLockMayShareScript, crowd: crowd, base: bound(crowd), fill: fill, keys: keys, args: with(ours + label)},
 		)
 	}
 	return rows
@@ -135,22 +137,22 @@ func permitCosts() (rows []costRow) {
 	}
 	for crowd, fill := range fills {
 		rows = append(rows,
-			costRow{script: scripts.SemaphoreEnter, crowd: crowd, base: bound(crowd), fill: fill, keys: keys, args: with(enter...)},
+			costRow{script: proto.SemaphoreEnterScript, crowd: crowd, base: bound(crowd), fill: fill, keys: keys, args: with(enter...)},
 			costRow{
-				script: scripts.SemaphorePoll, crowd: crowd, base: bound(crowd), fill: fill, keys: keys,
+				script: proto.SemaphorePollScript, crowd: crowd, base: bound(crowd), fill: fill, keys: keys,
 				args: with(they, life, heartbeatNumber(2), label, "PUBLISH", "g", attempt(theirs)+"0000000002", keepMS),
 			},
-			costRow{script: scripts.SemaphoreLeave, crowd: crowd, base: bound(crowd), fill: fill, keys: keys, args: with(name, we, "PUBLISH", "g", keepMS)},
+			costRow{script: proto.SemaphoreLeaveScript, crowd: crowd, base: bound(crowd), fill: fill, keys: keys, args: with(name, we, "PUBLISH", "g", keepMS)},
 			costRow{
-				script: scripts.SemaphoreYield, crowd: crowd, base: bound(crowd), fill: fill, keys: keys,
+				script: proto.SemaphoreYieldScript, crowd: crowd, base: bound(crowd), fill: fill, keys: keys,
 				args: with(name, lease*1000, "", we, "PUBLISH", "g", keepMS),
 			},
 			costRow{
-				script: scripts.SemaphoreSplit, crowd: crowd, base: bound(crowd), fill: fill, keys: keys,
+				script: proto.SemaphoreSplitScript, crowd: crowd, base: bound(crowd), fill: fill, keys: keys,
 				args: with(holdOf("c")+"0000000001", lease*1000, later, name, we, "PUBLISH", "g", keepMS),
 			},
-			costRow{script: scripts.SemaphoreResize, crowd: crowd, base: bound(crowd), fill: fill, keys: keys, args: with(1_000_000, later, "PUBLISH", "g", keepMS)},
-			costRow{script: scripts.SemaphoreAvailable, crowd: crowd, base: 200, each: 3, fill: fill, keys: on("permits"), args: with()},
+			costRow{script: proto.SemaphoreResizeScript, crowd: crowd, base: bound(crowd), fill: fill, keys: keys, args: with(1_000_000, later, "PUBLISH", "g", keepMS)},
+			costRow{script: proto.SemaphoreAvailableScript, crowd: crowd, base: 200, each: 3, fill: fill, keys: on("permits"), args: with()},
 		)
 	}
 	return rows
@@ -168,10 +170,10 @@ func latchCosts() []costRow {
 	}
 	key := on("latch")
 	return []costRow{
-		{script: scripts.CountdownStart, crowd: "Ids", base: 60, fill: ended, keys: key, args: with(nonceB, "00000001", kept, later, "")},
-		{script: scripts.CountdownCount, crowd: "Ids", base: 60, fill: fill, keys: key, args: with(digits(noon), "new", "PUBLISH", "c")},
-		{script: scripts.CountdownRead, crowd: "Ids", base: 60, fill: fill, keys: key, args: with()},
-		{script: scripts.CountdownReset, crowd: "Ids", base: 60, fill: fill, keys: key, args: with(nonceA, "PUBLISH", "c")},
+		{script: proto.CountdownStartScript, crowd: "Ids", base: 60, fill: ended, keys: key, args: with(nonceB, "00000001", kept, later, "")},
+		{script: proto.CountdownCountScript, crowd: "Ids", base: 60, fill: fill, keys: key, args: with(digits(noon), "new", "PUBLISH", "c")},
+		{script: proto.CountdownReadScript, crowd: "Ids", base: 60, fill: fill, keys: key, args: with()},
+		{script: proto.CountdownResetScript, crowd: "Ids", base: 60, fill: fill, keys: key, args: with(nonceA, "PUBLISH", "c")},
 	}
 }
 
@@ -183,14 +185,14 @@ func electionCosts() []costRow {
 		m.server.MustDo(m, "SET", m.name+"leader", "sb1e"+ours+digits(1)+"x")
 	}
 	return []costRow{
-		{script: scripts.ElectionPut, crowd: "Candidates", base: 60, fill: fill, keys: on("lock", "leader"), args: with(ours, digits(2), "y", lease, "PUBLISH", "c")},
-		{script: scripts.ElectionClear, crowd: "Candidates", base: 40, fill: fill, keys: on("leader"), args: with(ours, "PUBLISH", "c")},
-		{script: scripts.ElectionRead, crowd: "Candidates", base: 40, fill: fill, keys: on("leader"), args: with()},
+		{script: proto.ElectionPutScript, crowd: "Candidates", base: 60, fill: fill, keys: on("lock", "leader"), args: with(ours, digits(2), "y", lease, "PUBLISH", "c")},
+		{script: proto.ElectionClearScript, crowd: "Candidates", base: 40, fill: fill, keys: on("leader"), args: with(ours, "PUBLISH", "c")},
+		{script: proto.ElectionReadScript, crowd: "Candidates", base: 40, fill: fill, keys: on("leader"), args: with()},
 		{
-			script: scripts.ElectionMove, crowd: "Candidates", base: 100, each: 3, sizes: batches(), fill: fill, keys: on("lock", "queue", "heartbeats"),
+			script: proto.ElectionMoveScript, crowd: "Candidates", base: 100, each: 3, sizes: batches(), fill: fill, keys: on("lock", "queue", "heartbeats"),
 			args: with(ours, holdOf("z")[:22], 5_000_000, later),
 		},
-		{script: scripts.ElectionRequested, crowd: "Candidates", base: 40, fill: fill, keys: on("heartbeats"), args: with(ours)},
+		{script: proto.ElectionRequestedScript, crowd: "Candidates", base: 40, fill: fill, keys: on("heartbeats"), args: with(ours)},
 	}
 }
 
@@ -206,9 +208,9 @@ func onceCosts() []costRow {
 	}
 	keys := on("once", "lock")
 	return []costRow{
-		{script: scripts.OnceRead, crowd: "Alive", base: 20, fill: stored, keys: on("once"), args: with()},
-		{script: scripts.OnceStore, crowd: "Alive", base: 20, fill: fill, keys: keys, args: with(digits(noon), keepMS, "x", "PUBLISH", "c", ours)},
-		{script: scripts.OnceForget, crowd: "Alive", base: 20, fill: stored, keys: on("once"), args: with(digits(noon))},
+		{script: proto.OnceReadScript, crowd: "Alive", base: 20, fill: stored, keys: on("once"), args: with()},
+		{script: proto.OnceStoreScript, crowd: "Alive", base: 20, fill: fill, keys: keys, args: with(digits(noon), keepMS, "x", "PUBLISH", "c", ours)},
+		{script: proto.OnceForgetScript, crowd: "Alive", base: 20, fill: stored, keys: on("once"), args: with(digits(noon))},
 	}
 }
 
@@ -255,13 +257,13 @@ func lockCosts() (rows []costRow) {
 			choice += bound(crowd)
 		}
 		rows = append(rows,
-			costRow{script: scripts.LockEnter, crowd: "Held" + crowd, base: 160, fill: queued(said, held), keys: keys, args: with(enter...)},
-			costRow{script: scripts.LockEnter, crowd: "Free" + crowd, base: 200 + choice, fill: queued(said, free), keys: keys, args: with(enter...)},
-			costRow{script: scripts.LockPoll, crowd: "Free" + crowd, base: 200 + choice, fill: listed(said, free), keys: keys, args: with(poll...)},
-			costRow{script: scripts.LockLeave, crowd: crowd, base: 100 + choice, fill: queued(said, held), keys: keys, args: with(leave...)},
-			costRow{script: scripts.LockRequeue, crowd: crowd, base: 200 + choice, fill: queued(said, held), keys: keys, args: with(requeue...)},
+			costRow{script: proto.LockEnterScript, crowd: "Held" + crowd, base: 160, fill: queued(said, held), keys: keys, args: with(enter...)},
+			costRow{script: proto.LockEnterScript, crowd: "Free" + crowd, base: 200 + choice, fill: queued(said, free), keys: keys, args: with(enter...)},
+			costRow{script: proto.LockPollScript, crowd: "Free" + crowd, base: 200 + choice, fill: listed(said, free), keys: keys, args: with(poll...)},
+			costRow{script: proto.LockLeaveScript, crowd: crowd, base: 100 + choice, fill: queued(said, held), keys: keys, args: with(leave...)},
+			costRow{script: proto.LockRequeueScript, crowd: crowd, base: 200 + choice, fill: queued(said, held), keys: keys, args: with(requeue...)},
 			costRow{
-				script: scripts.LockForce, crowd: crowd, base: 100 + choice, fill: queued(said, held), keys: keys,
+				script: proto.LockForceScript, crowd: crowd, base: 100 + choice, fill: queued(said, held), keys: keys,
 				args: with(ours, "PUBLISH", "g", "t", keepMS),
 			},
 		)
@@ -282,12 +284,12 @@ func lockBatchCosts(fill func(m *measured, n int), keys func(m *measured, n int)
 	}
 	forgotten := func(m *measured, n int) { m.queue(n, "queue", "heartbeats", turnMode, noon-hour) }
 	return []costRow{
-		{script: scripts.LockPoll, crowd: "Attempts", base: 200, each: 5, most: 1000, fill: fill, keys: keys, args: with(poll...), sizes: []int{1000}},
-		{script: scripts.QueueHeartbeat, crowd: "Alive", base: 160, fill: fill, keys: on("heartbeats"), args: with(they, life, heartbeatNumber(2), label)},
-		{script: scripts.QueueHeartbeat, crowd: "Gone", base: 160, fill: forgotten, keys: on("heartbeats"), args: with(they, life, heartbeatNumber(2), label)},
-		{script: scripts.LockWaiters, crowd: "Alive", base: 1000, fill: fill, keys: on("queue", "heartbeats"), args: with(0, 100, 42)},
+		{script: proto.LockPollScript, crowd: "Attempts", base: 200, each: 5, most: 1000, fill: fill, keys: keys, args: with(poll...), sizes: []int{1000}},
+		{script: proto.QueueHeartbeatScript, crowd: "Alive", base: 160, fill: fill, keys: on("heartbeats"), args: with(they, life, heartbeatNumber(2), label)},
+		{script: proto.QueueHeartbeatScript, crowd: "Gone", base: 160, fill: forgotten, keys: on("heartbeats"), args: with(they, life, heartbeatNumber(2), label)},
+		{script: proto.LockWaitersScript, crowd: "Alive", base: 1000, fill: fill, keys: on("queue", "heartbeats"), args: with(0, 100, 42)},
 		{
-			script: scripts.LockHeartbeat, crowd: "Batch", base: 10, each: 25, sizes: batches(),
+			script: proto.LockHeartbeatScript, crowd: "Batch", base: 10, each: 25, sizes: batches(),
 			fill: func(m *measured, n int) {
 				fill(m, n)
 				m.server.MustDo(m, "HSET", m.name+"heartbeats", they, heartbeatField(noon+1, 1))
@@ -298,23 +300,23 @@ func lockBatchCosts(fill func(m *measured, n int), keys func(m *measured, n int)
 			},
 		},
 		{
-			script: scripts.LockLeave, crowd: "Foreign", base: 100 + 6*64 + 130*12, fill: foreign, keys: keys,
+			script: proto.LockLeaveScript, crowd: "Foreign", base: 100 + 6*64 + 130*12, fill: foreign, keys: keys,
 			args: with(ours+turnMode, we, "PUBLISH", "g", keepMS, "", "1"),
 		},
 		{
-			script: scripts.LockFree, crowd: "Nothing", base: 20, sizes: []int{1}, keys: on("lock"),
+			script: proto.LockFreeScript, crowd: "Nothing", base: 20, sizes: []int{1}, keys: on("lock"),
 			fill: setTo(lockSays(ours+turnMode, noon, "-")), args: with(ours+turnMode+"-", digits(noon), keepMS),
 		},
 		{
-			script: scripts.LockAcquireMany, crowd: "Batch", base: 10, each: 15, sizes: batches(), keys: many("lock"),
+			script: proto.LockAcquireManyScript, crowd: "Batch", base: 10, each: 15, sizes: batches(), keys: many("lock"),
 			args: each(ours+turnMode, lease, later, label),
 		},
 		{
-			script: scripts.LockReleaseMany, crowd: "Batch", base: 10, each: 15, sizes: batches(), keys: many("lock"),
+			script: proto.LockReleaseManyScript, crowd: "Batch", base: 10, each: 15, sizes: batches(), keys: many("lock"),
 			fill: setTo(lockSays(ours+turnMode, noon, "-")), args: each(ours+turnMode, digits(noon), keepMS),
 		},
 		{
-			script: scripts.LockKeep, crowd: "Batch", each: 10, sizes: batches(), keys: many("lock"),
+			script: proto.LockKeepScript, crowd: "Batch", each: 10, sizes: batches(), keys: many("lock"),
 			fill: setTo(lockSays(ours+idleMode, noon, "q")), args: each(ours+idleMode, lease),
 		},
 	}
@@ -451,12 +453,12 @@ func aShardGroup(m *measured, n int) {
 		return list
 	}
 	m.clock = noon
-	run(scripts.ShardsJoin, shardJoin(ours, n)...)
-	run(scripts.ShardsJoin, shardJoin(theirs, n)...)
-	for m.clock += 2 * second; run(scripts.ShardsPoll, firstMember, digits(m.clock), "PUBLISH", "c")[3] == int64(1); {
+	run(proto.ShardsJoinScript, shardJoin(ours, n)...)
+	run(proto.ShardsJoinScript, shardJoin(theirs, n)...)
+	for m.clock += 2 * second; run(proto.ShardsPollScript, firstMember, digits(m.clock), "PUBLISH", "c")[3] == int64(1); {
 		m.clock += 100 // more than a call grants: the next one has read all that
 	}
-	run(scripts.ShardsPoll, nextMember, digits(0), "PUBLISH", "c")
+	run(proto.ShardsPollScript, nextMember, digits(0), "PUBLISH", "c")
 	m.clock += second
 }
 
@@ -470,14 +472,14 @@ func calmShards(m *measured, n int) {
 func aNamedGroup(m *measured, n int) {
 	m.Helper()
 	keys := m.at(shardKeys()...)
-	_, err := m.tryKeys(scripts.ShardsJoin, keys, shardJoin(ours, 0)...)
+	_, err := m.tryKeys(proto.ShardsJoinScript, keys, shardJoin(ours, 0)...)
 	require.NoError(m, err)
 	for i := 0; i < n; i += 60 {
 		names, after := namesBehind(i, min(60, n-i)), ""
 		if i > 0 {
 			after = fmt.Sprintf("%06d", i-1)
 		}
-		_, err = m.tryKeys(scripts.ShardsSync, keys, ours, "x", after, names, 0, later, "PUBLISH", "c")
+		_, err = m.tryKeys(proto.ShardsSyncScript, keys, ours, "x", after, names, 0, later, "PUBLISH", "c")
 		require.NoError(m, err)
 	}
 }
@@ -503,17 +505,17 @@ func shardCosts() []costRow {
 		return []any{firstMember, token + "r" + digits(0)[1:] + "010", "PUBLISH", "c"}
 	}
 	return []costRow{
-		{script: scripts.ShardsJoin, crowd: "Shards", base: one, fill: aShardGroup, keys: keys, args: with(shardJoin(holdOf("c"), 64)...)},
-		{script: scripts.ShardsPoll, crowd: "Shards", base: one, fill: aShardGroup, keys: keys, args: with(firstMember, digits(noon+3*second), "PUBLISH", "c")},
-		{script: scripts.ShardsPoll, crowd: "Requests", base: sixteen, fill: calmShards, keys: keys, args: with(nextMember, digits(0), "PUBLISH", "c")},
-		{script: scripts.ShardsRelease, crowd: "Shards", base: one, fill: aShardGroup, keys: keys, args: release},
-		{script: scripts.ShardsLeave, crowd: "Shards", base: sixteen, fill: aShardGroup, keys: keys, args: with(firstMember, "PUBLISH", "c")},
-		{script: scripts.ShardsRead, crowd: "Shards", base: 200 + 3*512, fill: aShardGroup, keys: keys, args: with(digits(0), digits(0), digits(0), "")},
-		{script: scripts.ShardsSet, crowd: "Shards", base: one, fill: aShardGroup, keys: keys, args: with(nextMember, 2, 9, "l", "elsewhere", 1, "PUBLISH", "c")},
-		{script: scripts.ShardsMove, crowd: "Shards", base: one, fill: aShardGroup, keys: keys, args: with("0", nextMember, later, "PUBLISH", "c")},
-		{script: scripts.ShardsResize, crowd: "Shards", base: sixteen, fill: aShardGroup, keys: keys, args: with(9, later, "PUBLISH", "c")},
-		{script: scripts.ShardsSync, crowd: "Names", base: sixteen, fill: aNamedGroup, keys: keys, args: with(ours, "y", "", namesBehind(0, 9), 0, later, "PUBLISH", "c")},
-		{script: scripts.ShardsList, crowd: "Shards", base: one, fill: aShardGroup, keys: keys, args: with(10)},
-		{script: scripts.ShardsEnd, crowd: "Shards", base: sixteen, fill: aShardGroup, keys: keys, args: with(firstMember, "PUBLISH", "c")},
+		{script: proto.ShardsJoinScript, crowd: "Shards", base: one, fill: aShardGroup, keys: keys, args: with(shardJoin(holdOf("c"), 64)...)},
+		{script: proto.ShardsPollScript, crowd: "Shards", base: one, fill: aShardGroup, keys: keys, args: with(firstMember, digits(noon+3*second), "PUBLISH", "c")},
+		{script: proto.ShardsPollScript, crowd: "Requests", base: sixteen, fill: calmShards, keys: keys, args: with(nextMember, digits(0), "PUBLISH", "c")},
+		{script: proto.ShardsReleaseScript, crowd: "Shards", base: one, fill: aShardGroup, keys: keys, args: release},
+		{script: proto.ShardsLeaveScript, crowd: "Shards", base: sixteen, fill: aShardGroup, keys: keys, args: with(firstMember, "PUBLISH", "c")},
+		{script: proto.ShardsReadScript, crowd: "Shards", base: 200 + 3*512, fill: aShardGroup, keys: keys, args: with(digits(0), digits(0), digits(0), "")},
+		{script: proto.ShardsSetScript, crowd: "Shards", base: one, fill: aShardGroup, keys: keys, args: with(nextMember, 2, 9, "l", "elsewhere", 1, "PUBLISH", "c")},
+		{script: proto.ShardsMoveScript, crowd: "Shards", base: one, fill: aShardGroup, keys: keys, args: with("0", nextMember, later, "PUBLISH", "c")},
+		{script: proto.ShardsResizeScript, crowd: "Shards", base: sixteen, fill: aShardGroup, keys: keys, args: with(9, later, "PUBLISH", "c")},
+		{script: proto.ShardsSyncScript, crowd: "Names", base: sixteen, fill: aNamedGroup, keys: keys, args: with(ours, "y", "", namesBehind(0, 9), 0, later, "PUBLISH", "c")},
+		{script: proto.ShardsListScript, crowd: "Shards", base: one, fill: aShardGroup, keys: keys, args: with(10)},
+		{script: proto.ShardsEndScript, crowd: "Shards", base: sixteen, fill: aShardGroup, keys: keys, args: with(firstMember, "PUBLISH", "c")},
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -79,7 +80,7 @@ func TestTheServerKnowsAScriptByTheDigestOfItsFile(t *testing.T) {
 
 // What SLOWLOG shows as EVALSHA of a digest is the script with that SHA1.
 func Example() {
-	digest := scripts.LockLeave.SHA1 // from SLOWLOG
+	digest := proto.LockLeaveScript.SHA1 // from SLOWLOG
 	all, err := scripts.All()
 	if err != nil {
 		log.Fatal(err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -82,7 +83,7 @@ func TestScriptsRefuseDurationsThatAreNoNumbers(t *testing.T) {
 		}
 		unchanged := m.unchangedKeys(func() []string { return keys })
 		reply, err := m.tryKeys(row.script, keys, args...)
-		if strings.HasSuffix(row.script.Name, "renew") || row.script == scripts.LockKeep {
+		if strings.HasSuffix(row.script.Name, "renew") || row.script == proto.LockKeepScript {
 			require.NoError(t, err)
 			require.Equal(t, []any{int64(-8)}, reply)
 		} else {
@@ -120,19 +121,19 @@ func TestReleasesIgnoreBadStamps(t *testing.T) {
 		for name, run := range map[string]func(f *fixture) (any, error){
 			"Leave": func(f *fixture) (any, error) {
 				f.set(lockSays(ours+turnMode, noon, "-"), time.Minute)
-				return f.tryKeys(scripts.LockLeave, []string{f.key, f.key + ":queue", f.key + ":heartbeats"}, ours+turnMode, we, "PUBLISH", "g", keepMS, bad, "1")
+				return f.tryKeys(proto.LockLeaveScript, []string{f.key, f.key + ":queue", f.key + ":heartbeats"}, ours+turnMode, we, "PUBLISH", "g", keepMS, bad, "1")
 			},
 			"Free": func(f *fixture) (any, error) {
 				f.set(lockSays(ours+turnMode, noon, "-"), time.Minute)
-				return f.tryKeys(scripts.LockFree, []string{f.key}, ours+turnMode+"-", keepMS, bad)
+				return f.tryKeys(proto.LockFreeScript, []string{f.key}, ours+turnMode+"-", keepMS, bad)
 			},
 			"ReleaseMany": func(f *fixture) (any, error) {
 				f.set(lockSays(ours+turnMode, noon, "-"), time.Minute)
-				return f.tryKeys(scripts.LockReleaseMany, []string{f.key}, ours+turnMode, bad, keepMS)
+				return f.tryKeys(proto.LockReleaseManyScript, []string{f.key}, ours+turnMode, bad, keepMS)
 			},
 			"Quorum": func(f *fixture) (any, error) {
 				f.set(votedFor(ours, noon, ""), time.Minute)
-				return f.tryKeys(scripts.RedlockRelease, []string{f.key}, ours, bad, "PUBLISH", "c", keepMS)
+				return f.tryKeys(proto.RedlockReleaseScript, []string{f.key}, ours, bad, "PUBLISH", "c", keepMS)
 			},
 		} {
 			t.Run(name+"/"+bad, func(t *testing.T) {
@@ -158,7 +159,7 @@ func TestScriptsRefuseTextsOfAnotherLength(t *testing.T) {
 		own, err := os.ReadFile(fmt.Sprintf("%s.v%d.lua", row.script.Name, row.script.Version)) // without the parts that it includes
 		require.NoError(t, err)
 		for i, f := range fieldsOf(string(own), "ARGV") {
-			if !strings.Contains(string(own), "#"+f.name+" ") || f.name == "used" || f.name == "floor" || row.script == scripts.LockFree {
+			if !strings.Contains(string(own), "#"+f.name+" ") || f.name == "used" || f.name == "floor" || row.script == proto.LockFreeScript {
 				continue // not checked, or ignored
 			}
 			checked++

@@ -9,7 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -34,16 +36,16 @@ func TestMembersOfAGroupWorkWhenMemoryIsFull(t *testing.T) {
 		require.Equal(t, int64(1), list[0], script.Name)
 		return list
 	}
-	token, _ := send(scripts.ShardsPoll, firstMember, digits(0), "PUBLISH", "c")[5].(string)
+	token, _ := send(proto.ShardsPollScript, firstMember, digits(0), "PUBLISH", "c")[5].(string)
 	release := []any{firstMember, token[16:32] + "r" + digits(0)[1:] + token[37:39] + token[39:40], "PUBLISH", "c"}
 	for _, ended := range []string{"1", "0"} {
-		require.Equal(t, ended, send(scripts.ShardsRelease, release...)[3])
+		require.Equal(t, ended, send(proto.ShardsReleaseScript, release...)[3])
 		m.clock += second
 	}
-	send(scripts.ShardsSet, firstMember, 2, mostShards, "l", strings.Repeat("v", 256), 1, "PUBLISH", "c")
-	send(scripts.ShardsLeave, firstMember, "PUBLISH", "c")
-	send(scripts.ShardsEnd, nextMember, "PUBLISH", "c")
-	_, err := m.tryKeys(scripts.ShardsJoin, keys, shardJoin(holdOf("c"), 64)...)
+	send(proto.ShardsSetScript, firstMember, 2, mostShards, "l", strings.Repeat("v", 256), 1, "PUBLISH", "c")
+	send(proto.ShardsLeaveScript, firstMember, "PUBLISH", "c")
+	send(proto.ShardsEndScript, nextMember, "PUBLISH", "c")
+	_, err := m.tryKeys(proto.ShardsJoinScript, keys, shardJoin(holdOf("c"), 64)...)
 	require.ErrorContains(t, err, "OOM")
 }
 
@@ -58,17 +60,17 @@ func TestAKeyThatIsNoGroupIsLeftAlone(t *testing.T) {
 			m.puts(what, keys[0])
 			unchanged := m.unchangedKeys(func() []string { return keys })
 			for script, args := range map[*scripts.Script][]any{
-				scripts.ShardsJoin:    shardJoin(ours, 64),
-				scripts.ShardsPoll:    {firstMember, digits(0), "PUBLISH", "c"},
-				scripts.ShardsRelease: {firstMember, "", "PUBLISH", "c"},
-				scripts.ShardsLeave:   {firstMember, "PUBLISH", "c"},
-				scripts.ShardsRead:    {digits(0), digits(0), digits(0), ""},
-				scripts.ShardsSet:     {firstMember, 1, 1, "l", "", 1, "PUBLISH", "c"},
-				scripts.ShardsMove:    {"0", firstMember, later, "PUBLISH", "c"},
-				scripts.ShardsResize:  {8, later, "PUBLISH", "c"},
-				scripts.ShardsSync:    {ours, "x", "", "", 1, later, "PUBLISH", "c"},
-				scripts.ShardsList:    {10},
-				scripts.ShardsEnd:     {firstMember, "PUBLISH", "c"},
+				proto.ShardsJoinScript:    shardJoin(ours, 64),
+				proto.ShardsPollScript:    {firstMember, digits(0), "PUBLISH", "c"},
+				proto.ShardsReleaseScript: {firstMember, "", "PUBLISH", "c"},
+				proto.ShardsLeaveScript:   {firstMember, "PUBLISH", "c"},
+				proto.ShardsReadScript:    {digits(0), digits(0), digits(0), ""},
+				proto.ShardsSetScript:     {firstMember, 1, 1, "l", "", 1, "PUBLISH", "c"},
+				proto.ShardsMoveScript:    {"0", firstMember, later, "PUBLISH", "c"},
+				proto.ShardsResizeScript:  {8, later, "PUBLISH", "c"},
+				proto.ShardsSyncScript:    {ours, "x", "", "", 1, later, "PUBLISH", "c"},
+				proto.ShardsListScript:    {10},
+				proto.ShardsEndScript:     {firstMember, "PUBLISH", "c"},
 			} {
 				reply, err := m.tryKeys(script, keys, args...)
 				unchanged()
@@ -77,7 +79,7 @@ func TestAKeyThatIsNoGroupIsLeftAlone(t *testing.T) {
 					continue
 				}
 				list, _ := reply.([]any)
-				if code := list[0]; script != scripts.ShardsRelease {
+				if code := list[0]; script != proto.ShardsReleaseScript {
 					require.Contains(t, []any{int64(0), int64(-2)}, code, script.Name)
 				}
 			}
@@ -96,7 +98,7 @@ func TestThatALifeWasComparedIsNotReplayed(t *testing.T) {
 	_, life, _ := strings.Cut(info, "run_id:")
 	since := func(compared int64) string { return "sb1e" + digits(noon-greatest) + digits(compared) + life[:40] }
 	f.server.MustDo(t, "SET", "epoch", since(noon-greatest), "PX", 7*24*3600*1000)
-	reply, err := f.tryKeys(scripts.RedlockAcquire, []string{f.key, "epoch", "fence"}, writtenFor(ours), lease, digits(noon), "", greatest)
+	reply, err := f.tryKeys(proto.RedlockAcquireScript, []string{f.key, "epoch", "fence"}, writtenFor(ours), lease, digits(noon), "", greatest)
 	require.NoError(t, err)
 	require.Equal(t, digits(noon), reply)
 	require.Equal(t, since(noon), f.server.MustDo(t, "GET", "epoch"))
@@ -126,7 +128,7 @@ func isSharded(t *testing.T) int64 {
 func TestHelloReturnsWhetherKeysAreEvicted(t *testing.T) {
 	t.Parallel()
 	f := newFixtureAt(t, redistest.WithArgs("--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru"))
-	require.Equal(t, []any{int64(1), digits(noon), "67108864", "allkeys-lru", isSharded(t)}, f.run(scripts.SessionHello))
+	require.Equal(t, []any{int64(1), digits(noon), "67108864", "allkeys-lru", isSharded(t)}, f.run(wire.HelloScript))
 }
 
 // writes returns how many writes the server has counted. A write that changes nothing counts.
@@ -155,7 +157,7 @@ func TestARewriteIsAlwaysAWrite(t *testing.T) {
 			unchanged := f.untouched()
 			for range 2 {
 				before := f.writes()
-				require.Equal(t, int64(1), first(f.run(scripts.SessionRewrite)))
+				require.Equal(t, int64(1), first(f.run(wire.RewriteScript)))
 				require.NotEqual(t, before, f.writes())
 				unchanged()
 			}

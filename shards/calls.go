@@ -89,7 +89,7 @@ func micros(d time.Duration) string { return strconv.FormatInt(d.Microseconds(),
 func (m *Member) joinCall(id, old string, desired settings) wire.Call {
 	g := m.group
 	o := &g.options
-	return g.call(scripts.ShardsJoin, proto.ShardsJoin{
+	return g.call(proto.ShardsJoinScript, proto.ShardsJoin{
 		ID: id, NotAfter: g.notAfter(), LeaseUS: micros(g.base.Terms.Lease), Weight: strconv.Itoa(max(desired.weight, 1)),
 		Limit: strconv.Itoa(max(desired.limit, 1)), Count: strconv.Itoa(g.set.count), Exact: proto.Flag(g.set.exact), CalmUS: micros(o.RebalanceDelay),
 		Moves: strconv.Itoa(o.Moves), DrainUS: micros(o.DrainLimit), Old: old, Label: g.base.Session.Settings.Label, Value: desired.value,
@@ -181,5 +181,5 @@ func (g *Group) releaseCall(number string, all []*released) wire.Call {
 		entries = fmt.Appendf(entries, "%015d", r.elsewhere.Microseconds())
 		entries = appendText(entries, r.name)
 	}
-	return g.call(scripts.ShardsRelease, proto.ShardsRelease{Number: number, Shards: string(entries), Publish: g.publish()}.AppendTo(nil))
+	return g.call(proto.ShardsReleaseScript, proto.ShardsRelease{Number: number, Shards: string(entries), Publish: g.publish()}.AppendTo(nil))
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/notify"
 	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/timers"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // stepDownParts is which part of a lease is left when the work of a member must stop.
@@ -95,7 +94,7 @@ func (ms *membership) live(r proto.ShardsJoined, sent timers.Instant, of setting
 	m, base := ms.member, &ms.member.group.base
 	ms.number = r.Number
 	ms.term.Init(ms, &hold.Config{
-		Keeper: base.Session.Keeper, Script: scripts.HoldsRenew, Life: base.Terms.Lease, AsGiven: true, Renewed: true,
+		Keeper: base.Session.Keeper, Script: proto.HoldsRenewScript, Life: base.Terms.Lease, AsGiven: true, Renewed: true,
 	}, r.Life, sent)
 	m.mu.Lock()
 	if of.limit > 0 { // a join cannot say that the member takes nothing: what follows it does, before the first poll

@@ -14,7 +14,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 const (
@@ -306,7 +305,7 @@ func (ms *membership) pollSoon(reply proto.ShardsChanged) {
 // poll sends a heartbeat, and handles the news.
 func (ms *membership) poll(sent timers.Instant) error {
 	g := ms.member.group
-	reply, gone, err := ms.send(g.call(scripts.ShardsPoll, proto.ShardsPoll{Number: ms.number, Seen: ms.poller.seen, Publish: g.publish()}.AppendTo(nil)))
+	reply, gone, err := ms.send(g.call(proto.ShardsPollScript, proto.ShardsPoll{Number: ms.number, Seen: ms.poller.seen, Publish: g.publish()}.AppendTo(nil)))
 	if err != nil || gone {
 		return err
 	}
@@ -343,7 +342,7 @@ func (ms *membership) sendSettings() error {
 	m.mu.Lock()
 	desired := m.mu.desired
 	m.mu.Unlock()
-	reply, gone, err := ms.send(g.call(scripts.ShardsSet, proto.ShardsSet{
+	reply, gone, err := ms.send(g.call(proto.ShardsSetScript, proto.ShardsSet{
 		Number: ms.number, Weight: strconv.Itoa(max(desired.weight, 1)), Limit: strconv.Itoa(desired.limit), Mode: desired.mode(), Value: desired.value,
 		Said: strconv.FormatUint(desired.number, 10), Publish: g.publish(),
 	}.AppendTo(nil)))
@@ -372,7 +371,7 @@ func (ms *membership) sendLeave() error {
 	m.mu.Lock()
 	number := m.mu.desired.number
 	m.mu.Unlock()
-	reply, gone, err := ms.send(m.group.call(scripts.ShardsLeave, proto.ShardsMember{Number: ms.number, Publish: m.group.publish()}.AppendTo(nil)))
+	reply, gone, err := ms.send(m.group.call(proto.ShardsLeaveScript, proto.ShardsMember{Number: ms.number, Publish: m.group.publish()}.AppendTo(nil)))
 	if err != nil || gone {
 		return err
 	}

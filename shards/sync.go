@@ -17,7 +17,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // Sync makes names the names of the group: those that are new become shards, those that are missing leave the set, and
@@ -123,7 +122,7 @@ func (ms *membership) restoreSet() error {
 	m, g, known := ms.member, ms.member.group, ms.poller.lostSet
 	ms.poller.lostSet = ""
 	g.base.LogFailed(errLostWrites)
-	_, _, err := ms.send(g.call(scripts.ShardsResize, proto.ShardsResize{Known: known, NotAfter: g.notAfter(), Publish: g.publish()}.AppendTo(nil)))
+	_, _, err := ms.send(g.call(proto.ShardsResizeScript, proto.ShardsResize{Known: known, NotAfter: g.notAfter(), Publish: g.publish()}.AppendTo(nil)))
 	if ms.isGivenUp("the set that it had lost", err) {
 		m.mu.Lock()
 		m.mu.desired.known, err = "", nil // the next poll says what counts
@@ -162,7 +161,7 @@ func (s *syncer) step(send func(wire.Call) (wire.Reply, bool, error)) (whole boo
 	if s.adds {
 		last = "a"
 	}
-	reply, missing, err := send(g.call(scripts.ShardsSync, proto.ShardsSync{
+	reply, missing, err := send(g.call(proto.ShardsSyncScript, proto.ShardsSync{
 		ID: s.id, Digest: s.digest, After: s.after, Names: string(text), Last: last, NotAfter: g.notAfter(), Publish: g.publish(),
 	}.AppendTo(nil)))
 	synced := proto.ReadShardsChanged(&reply)
@@ -203,7 +202,7 @@ func (g *Group) resize(ctx context.Context, n int) error {
 	for since := ""; ; {
 		left := int64(0)
 		err := g.repeat(ctx, func() error {
-			reply, missing, err := g.request(ctx, g.call(scripts.ShardsResize, proto.ShardsResize{
+			reply, missing, err := g.request(ctx, g.call(proto.ShardsResizeScript, proto.ShardsResize{
 				Known: since + strconv.Itoa(n), NotAfter: g.notAfter(), Publish: g.publish(),
 			}.AppendTo(nil)))
 			if err == nil && missing {
@@ -250,7 +249,7 @@ func (g *Group) move(ctx context.Context, name, session string) error {
 	if err := g.base.Session.Handshake(ctx, g.keys[0]); err != nil {
 		return acquire.CutShort(ctx, err)
 	}
-	_, missing, err := g.request(ctx, g.call(scripts.ShardsMove, proto.ShardsMove{
+	_, missing, err := g.request(ctx, g.call(proto.ShardsMoveScript, proto.ShardsMove{
 		Shard: name, Number: number, NotAfter: g.notAfter(), Publish: g.publish(),
 	}.AppendTo(nil)))
 	if err == nil && missing {

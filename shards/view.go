@@ -17,7 +17,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/notify"
 	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // State is what becomes of a shard.
@@ -244,7 +243,7 @@ func (g *Group) owner(ctx context.Context, name string) (ShardInfo, error) {
 
 // viewCall returns the call that asks for what the table has not seen yet, or for one shard.
 func (g *Group) viewCall(t *table, name string) wire.Call {
-	return g.call(scripts.ShardsRead, proto.ShardsRead{Seen: t.version, Began: t.began, MembersSeen: t.membersVersion, Shard: name}.AppendTo(nil))
+	return g.call(proto.ShardsReadScript, proto.ShardsRead{Seen: t.version, Began: t.began, MembersSeen: t.membersVersion, Shard: name}.AppendTo(nil))
 }
 
 // silence is how long the server may be silent before observers get the error.

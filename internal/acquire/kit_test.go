@@ -19,7 +19,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // patience is how long a test waits for what must happen. It is reached by failing tests only.
@@ -47,7 +46,7 @@ func newFixture(t *testing.T) *fixture {
 func newServer(t *testing.T) *fixture {
 	t.Helper()
 	f := newFixture(t)
-	f.proxy.SetMatch(locktest.RunsScript(scripts.SemaphoreSplit))
+	f.proxy.SetMatch(locktest.RunsScript(proto.SemaphoreSplitScript))
 	return f
 }
 
@@ -100,7 +99,7 @@ func (u *user) acquireAll() hold.Lease {
 // swap keeps one permit of those that lease has.
 func (u *user) swap(lease hold.Lease) (hold.Lease, error) {
 	u.server.Helper()
-	return u.acquirerOf(1).Swap(lease, scripts.SemaphoreSplit)
+	return u.acquirerOf(1).Swap(lease, proto.SemaphoreSplitScript)
 }
 
 // config returns how the hold of lease is renewed.

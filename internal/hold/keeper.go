@@ -131,7 +131,7 @@ func (k *Keeper) renewAll(terms []*Term) {
 	for script, all := range wanted {
 		slices.SortFunc(all, func(a, b renewal) int { return cmp.Compare(a.left, b.left) })
 		for chunk := range slices.Chunk(all, maxKeys) {
-			k.wg.Go(func() { k.renew(now, cmp.Or(script, scripts.HolderRenew), chunk) })
+			k.wg.Go(func() { k.renew(now, cmp.Or(script, proto.HolderRenewScript), chunk) })
 		}
 	}
 }

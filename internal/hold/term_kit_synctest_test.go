@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
@@ -94,7 +95,7 @@ func (m *model) RunByKey(ctx context.Context, c wire.KeyedCall) []wire.KeyedRepl
 func (m *model) count(c wire.KeyedCall) fault {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	require.Contains(m, []*scripts.Script{scripts.HolderRenew, scripts.LockKeep}, c.Script)
+	require.Contains(m, []*scripts.Script{proto.HolderRenewScript, proto.LockKeepScript}, c.Script)
 	require.Len(m, c.PerKey, 2*len(c.Keys))
 	m.mu.requests++
 	m.mu.largest = max(m.mu.largest, len(c.Keys))
@@ -120,7 +121,7 @@ func (m *model) execute(c wire.KeyedCall) []wire.KeyedReply {
 			continue
 		}
 		replies[i].Value = 1
-		if k.marked && c.Script == scripts.LockKeep {
+		if k.marked && c.Script == proto.LockKeepScript {
 			replies[i].Value = int64(wire.Marked)
 		}
 		if life := millis(m, c.PerKey[2*i+1]); life > 0 {

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/timers"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // never loses every request.
@@ -319,7 +319,7 @@ const firstLife = 3 * time.Second
 
 // keptConfig is that of a hold that may be idle.
 func keptConfig() Config {
-	return Config{Script: scripts.LockKeep, Life: life, Renewed: true, MayBeIdle: true}
+	return Config{Script: proto.LockKeepScript, Life: life, Renewed: true, MayBeIdle: true}
 }
 
 // requested returns the lives that renewals have requested, and forgets them.

@@ -13,7 +13,6 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 const (
@@ -306,7 +305,7 @@ func (d *Dispatcher) locate(ctx context.Context, node string, nodes map[string]r
 	defer cancel()
 	commands := make([]rueidis.Completed, len(channels))
 	for i, c := range channels {
-		commands[i] = client.B().Evalsha().Sha1(scripts.SessionHello.SHA1).Numkeys(1).Key(c.name).Build()
+		commands[i] = client.B().Evalsha().Sha1(wire.HelloScript.SHA1).Numkeys(1).Key(c.name).Build()
 	}
 	for i, result := range client.DoMulti(ctx, commands...) {
 		err := result.Error()
@@ -338,7 +337,7 @@ func (d *Dispatcher) makeKnown(ctx context.Context, found map[*channel]string, n
 	unknownNodes := make(map[string]wire.Call)
 	for c, node := range found {
 		if nodes[node] == nil {
-			unknownNodes[node] = wire.Call{Script: scripts.SessionHello, Keys: []string{c.name}}
+			unknownNodes[node] = wire.Call{Script: wire.HelloScript, Keys: []string{c.name}}
 			delete(found, c)
 		}
 	}

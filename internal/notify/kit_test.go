@@ -19,7 +19,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // waiterID is the session of the dispatchers here.
@@ -64,7 +63,7 @@ func targetOf(tb testing.TB, name string) notify.Target {
 	tb.Helper()
 	set, err := proto.NativeNames(proto.NamingOptions{Prefix: proto.DefaultPrefix}, name)
 	require.NoError(tb, err)
-	return notify.Target{Channel: set.Unlocked(), Key: set.Holder, Poll: scripts.RedlockPoll, WaiterID: waiterID}
+	return notify.Target{Channel: set.Unlocked(), Key: set.Holder, Poll: proto.RedlockPollScript, WaiterID: waiterID}
 }
 
 // hold makes another process hold the lock of a target for an hour.

@@ -11,10 +11,10 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/notify"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // channel is where the tests announce changes.
@@ -132,7 +132,7 @@ func (w *watchedKey) AppendPoll(calls []wire.Call) []wire.Call {
 	if w.silent {
 		return calls
 	}
-	return append(calls, wire.Call{Script: scripts.ElectionRead, Keys: []string{w.key}})
+	return append(calls, wire.Call{Script: proto.ElectionReadScript, Keys: []string{w.key}})
 }
 
 // OnReply implements notify.Watched.

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // Each call of a script is a struct with the arguments that the script's header describes, and each reply one with what it says. Those of
@@ -80,7 +79,7 @@ func (c SessionReadString) AppendTo(args []string) []string { return append(args
 
 // ReadStringCall returns the call that reads the first bytes of a string and when its key ends, of one moment.
 func ReadStringCall(key string, count int) wire.Call {
-	return wire.Call{Script: scripts.SessionReadString, Keys: []string{key}, Args: SessionReadString{strconv.Itoa(count)}.AppendTo(nil)}
+	return wire.Call{Script: SessionReadStringScript, Keys: []string{key}, Args: SessionReadString{strconv.Itoa(count)}.AppendTo(nil)}
 }
 
 // StringHead is the reply of session/read-string.

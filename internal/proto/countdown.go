@@ -89,10 +89,10 @@ var nativeLatch = LatchTable{
 	RegistryName: "countdown",
 	Key:          Set.Latch,
 	EndedChannel: Set.Ended,
-	Start:        scripts.CountdownStart,
-	Count:        scripts.CountdownCount,
-	Poll:         scripts.CountdownRead,
-	Reset:        scripts.CountdownReset,
+	Start:        CountdownStartScript,
+	Count:        CountdownCountScript,
+	Poll:         CountdownReadScript,
+	Reset:        CountdownResetScript,
 	StartArgs:    CountdownStart.AppendTo,
 }
 

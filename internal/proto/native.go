@@ -10,7 +10,6 @@ import (
 	"strconv"
 
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 const (
@@ -26,7 +25,7 @@ var native = Layout{
 	Names:    NativeNames,
 	Hold:     newNativeHold,
 	Session:  nativeSession,
-	Describe: scripts.HolderDescribe,
+	Describe: HolderDescribeScript,
 	Lock:     &nativeLock,
 	Fair:     &nativeLock,
 	Latch:    &nativeLatch,
@@ -35,16 +34,16 @@ var native = Layout{
 			RegistryName: "rwlock",
 			NamesOf:      Set.ForRWLock,
 			Keys:         nativeKeys,
-			Renew:        scripts.HoldsRenew,
+			Renew:        HoldsRenewScript,
 			Queue: &QueueScripts{
-				Enter: scripts.RWLockEnter, Poll: scripts.RWLockPoll, Leave: scripts.RWLockLeave, Drop: scripts.HoldsDrop,
+				Enter: RWLockEnterScript, Poll: RWLockPollScript, Leave: RWLockLeaveScript, Drop: HoldsDropScript,
 				Labelled: true,
 			},
 		},
-		Share:     scripts.RWLockMayShare,
-		Downgrade: scripts.RWLockDowngrade,
-		Force:     scripts.RWLockForce,
-		List:      scripts.HoldsList,
+		Share:     RWLockMayShareScript,
+		Downgrade: RWLockDowngradeScript,
+		Force:     RWLockForceScript,
+		List:      HoldsListScript,
 		LabelOf:   func(name string) string { return name[min(len(name), HoldSize):] },
 	},
 	Semaphore: &nativeSemaphore,
@@ -57,18 +56,18 @@ var nativeLock = ExclusiveTable{
 	Table: Table{
 		RegistryName: "lock",
 		Keys:         nativeKeys,
-		Renew:        scripts.HolderRenew,
+		Renew:        HolderRenewScript,
 		Queue: &QueueScripts{
-			Enter: scripts.LockEnter, Poll: scripts.LockPoll, Heartbeat: scripts.LockHeartbeat, Leave: scripts.LockLeave,
-			Free: scripts.LockFree, Keep: scripts.LockKeep, Waiters: scripts.LockWaiters, Requeue: scripts.LockRequeue,
+			Enter: LockEnterScript, Poll: LockPollScript, Heartbeat: LockHeartbeatScript, Leave: LockLeaveScript,
+			Free: LockFreeScript, Keep: LockKeepScript, Waiters: LockWaitersScript, Requeue: LockRequeueScript,
 		},
 	},
 	CompatibleKinds: "rfkRF",
 	ModeInHold:      true,
-	Force:           scripts.LockForce,
-	Waiters:         scripts.LockWaiters,
-	AcquireMany:     scripts.LockAcquireMany,
-	ReleaseMany:     scripts.LockReleaseMany,
+	Force:           LockForceScript,
+	Waiters:         LockWaitersScript,
+	AcquireMany:     LockAcquireManyScript,
+	ReleaseMany:     LockReleaseManyScript,
 }
 
 func nativeKeys(n Set) Keys { return Keys{All: n.AppendKeys(nil)} }
@@ -124,7 +123,7 @@ func queryQueue(i *Inspection, q ticketQueue) {
 		}
 	})
 	page := Waiters{After: "0", Count: strconv.Itoa(i.WaiterLimit), Size: strconv.Itoa(q.ticketLength)}
-	i.Query(wire.Call{Script: scripts.LockWaiters, Keys: []string{q.key, q.heartbeats}, Args: page.AppendTo(nil)}, func(reply wire.Reply) {
+	i.Query(wire.Call{Script: LockWaitersScript, Keys: []string{q.key, q.heartbeats}, Args: page.AppendTo(nil)}, func(reply wire.Reply) {
 		for _, t := range ReadWaiters(&reply) {
 			if t.Ticket == "" {
 				continue // of another kind

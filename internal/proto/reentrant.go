@@ -4,7 +4,6 @@ package proto
 
 import (
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // Reentrant is a kind. It reads the holder key, for all kinds whose holds are there.
@@ -65,7 +64,7 @@ func lockQueue(n Set) ticketQueue {
 
 // queryLeader makes the hold of a fair lock that of an election if its leader has a value.
 func queryLeader(i *Inspection, hold string) {
-	i.Query(wire.Call{Script: scripts.ElectionRead, Keys: []string{i.Names.Leader()}}, func(reply wire.Reply) {
+	i.Query(wire.Call{Script: ElectionReadScript, Keys: []string{i.Names.Leader()}}, func(reply wire.Reply) {
 		if value := ReadElectionValue(&reply); value.Code == wire.Done && value.ID == hold {
 			i.Use.Kind, i.Use.Value = Election.Name, value.Text
 		}

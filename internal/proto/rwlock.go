@@ -4,7 +4,6 @@ package proto
 
 import (
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // RWLock is a kind. Its holds are in the holder key.
@@ -19,7 +18,7 @@ var RWLock = Kind{
 // queryReadersAndWriter queries the holders of a read-write lock.
 func queryReadersAndWriter(i *Inspection) {
 	table := Native().RWLock
-	i.Query(ListCall(scripts.HoldsList, i.Names.Holder, "sb1w", 0, MaxHolders), func(reply wire.Reply) {
+	i.Query(ListCall(HoldsListScript, i.Names.Holder, "sb1w", 0, MaxHolders), func(reply wire.Reply) {
 		list, _ := ReadHoldsListed(&reply) // a key of another kind has no holds
 		writing := list.Phase == "1"
 		for _, hold := range list.Holds {

@@ -6,7 +6,6 @@ import (
 	"strconv"
 
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // Semaphore is a kind.
@@ -22,7 +21,7 @@ var Semaphore = Kind{
 
 func readPermits(i *Inspection) {
 	table := Native().Semaphore
-	i.Query(ListCall(scripts.HoldsList, i.Key, "sb1s", 0, MaxHolders), func(reply wire.Reply) {
+	i.Query(ListCall(HoldsListScript, i.Key, "sb1s", 0, MaxHolders), func(reply wire.Reply) {
 		list, err := ReadHoldsListed(&reply)
 		if err != nil {
 			i.SetForeign()
@@ -59,16 +58,16 @@ var nativeSemaphore = SemaphoreTable{
 		RegistryName: "semaphore",
 		NamesOf:      Set.ForSemaphore,
 		Keys:         nativeKeys,
-		Renew:        scripts.HoldsRenew,
+		Renew:        HoldsRenewScript,
 		Queue: &QueueScripts{
-			Enter: scripts.SemaphoreEnter, Poll: scripts.SemaphorePoll, Leave: scripts.SemaphoreLeave, Drop: scripts.HoldsDrop,
-			Yield: scripts.SemaphoreYield, Labelled: true,
+			Enter: SemaphoreEnterScript, Poll: SemaphorePollScript, Leave: SemaphoreLeaveScript, Drop: HoldsDropScript,
+			Yield: SemaphoreYieldScript, Labelled: true,
 		},
 	},
-	Split:         scripts.SemaphoreSplit,
-	Resize:        scripts.SemaphoreResize,
-	Available:     scripts.SemaphoreAvailable,
-	List:          scripts.HoldsList,
+	Split:         SemaphoreSplitScript,
+	Resize:        SemaphoreResizeScript,
+	Available:     SemaphoreAvailableScript,
+	List:          HoldsListScript,
 	AvailableKeys: 1,
 	MaxPermits:    maxWeight,
 	TotalKnown:    true,

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // Shards is a kind. Its holders are the members of the group.
@@ -36,7 +35,7 @@ func counted(n int, noun string) string {
 
 // ListMembersCall is the call that describes a group of shards and its first members.
 func ListMembersCall(n Set, most int) wire.Call {
-	return wire.Call{Script: scripts.ShardsList, Keys: n.ShardKeys(), Args: ShardsList{Most: strconv.Itoa(most)}.AppendTo(nil)}
+	return wire.Call{Script: ShardsListScript, Keys: n.ShardKeys(), Args: ShardsList{Most: strconv.Itoa(most)}.AppendTo(nil)}
 }
 
 // leastMembers is how many members are read at the least. Those whose leases have ended come first, and what they own is unowned.

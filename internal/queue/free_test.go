@@ -9,17 +9,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // releases lists the releases of a session that pass the proxy, by script. The session may try the short release.
 func (f *fixture) releases(u *user) func() []string {
 	u.purse.pay(missCost)
-	f.match(scripts.LockFree, scripts.LockLeave)
+	f.match(proto.LockFreeScript, proto.LockLeaveScript)
 	var sent []string
-	names := map[string]string{scripts.LockFree.SHA1: "free", scripts.LockLeave.SHA1: "leave"}
+	names := map[string]string{proto.LockFreeScript.SHA1: "free", proto.LockLeaveScript.SHA1: "leave"}
 	requests := make(chan string, 100)
 	f.proxy.OnRequest(func(_ int, request []string) { requests <- names[request[1]] })
 	return func() []string {
@@ -66,7 +66,7 @@ func TestEnter_OnlyAttempt_IsShort(t *testing.T) {
 	f := newFixture(t)
 	u, other := f.proxied(), f.direct()
 	u.purse.pay(missCost)
-	f.match(scripts.LockEnter)
+	f.match(proto.LockEnterScript)
 	keys := make(chan string, 100)
 	f.proxy.OnRequest(func(_ int, request []string) { keys <- request[2] })
 	a := u.acquire()

@@ -32,8 +32,8 @@ const (
 var lockRequest = &Request{Life: lease, FloorTTL: "60000", Mode: "f"}
 
 var lockKind = Protocol{QueueScripts: &proto.QueueScripts{
-	Enter: scripts.LockEnter, Poll: scripts.LockPoll, Heartbeat: scripts.LockHeartbeat, Leave: scripts.LockLeave,
-	Free: scripts.LockFree, Keep: scripts.LockKeep, Requeue: scripts.LockRequeue,
+	Enter: proto.LockEnterScript, Poll: proto.LockPollScript, Heartbeat: proto.LockHeartbeatScript, Leave: proto.LockLeaveScript,
+	Free: proto.LockFreeScript, Keep: proto.LockKeepScript, Requeue: proto.LockRequeueScript,
 }}
 
 // fixture is a server, and a proxy before it for sessions that are to meet faults.
@@ -127,7 +127,7 @@ func (f *fixture) match(these ...*scripts.Script) {
 }
 
 // matchPolls lets the proxy count polls, and the heartbeats that replace them beside a hold that has not changed.
-func (f *fixture) matchPolls() { f.match(scripts.LockPoll, scripts.LockHeartbeat) }
+func (f *fixture) matchPolls() { f.match(proto.LockPollScript, proto.LockHeartbeatScript) }
 
 // acquire returns the attempt that has the lock, which must be granted.
 func (u *user) acquire() *Attempt {

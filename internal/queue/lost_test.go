@@ -12,9 +12,9 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/notify"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // P1, P5: two copies of one process, restored from a snapshot, have one session id. Neither may release what
@@ -140,7 +140,7 @@ func TestDeniedReleaseIsRepeatedAfterItsHoldHasEnded(t *testing.T) {
 		},
 		"ReleaseMany": func(ctx context.Context, a *Attempt) error {
 			r := &LockRelease{Attempt: a}
-			ReleaseMany(ctx, scripts.LockReleaseMany, []*LockRelease{r})
+			ReleaseMany(ctx, proto.LockReleaseManyScript, []*LockRelease{r})
 			return r.Err
 		},
 	} {

@@ -25,8 +25,8 @@ func moving(script *scripts.Script) *scripts.Script {
 func (f *fixture) joinMoving() *user {
 	f.Helper()
 	protocol := Protocol{QueueScripts: &proto.QueueScripts{
-		Enter: moving(scripts.LockEnter), Poll: moving(scripts.LockPoll), Heartbeat: moving(scripts.LockHeartbeat), Leave: moving(scripts.LockLeave),
-		Requeue: moving(scripts.LockRequeue),
+		Enter: moving(proto.LockEnterScript), Poll: moving(proto.LockPollScript), Heartbeat: moving(proto.LockHeartbeatScript), Leave: moving(proto.LockLeaveScript),
+		Requeue: moving(proto.LockRequeueScript),
 	}}
 	return f.joinAs(f.server, protocol, keysOf(f, "a"), nil, steady)
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 const (
@@ -169,7 +168,7 @@ func (p *queuePoll) call() wire.Call {
 func (p *queuePoll) heartbeatCall() wire.Call {
 	s, keys := p.q.registry.session, p.q.keys.AppendKeys(nil)
 	h := proto.QueueHeartbeat{Session: s.ID(), HeartbeatUS: micros(p.heartbeat.life), Number: p.heartbeat.number, Label: s.Settings.Label}
-	return wire.Call{Script: scripts.QueueHeartbeat, Keys: keys[len(keys)-1:], Args: h.AppendTo(nil)}
+	return wire.Call{Script: proto.QueueHeartbeatScript, Keys: keys[len(keys)-1:], Args: h.AppendTo(nil)}
 }
 
 // recordFailure handles a poll that had no reply, or was refused. The next poll comes early, because the session's life in

@@ -10,7 +10,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/timers"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // awaitGrant waits until the request is granted the lock.
@@ -36,7 +35,7 @@ func TestRequeue_HoldIsLost_IsReported(t *testing.T) {
 			u.fixture.server.MustDo(u.fixture, "SET", u.q.keys.Holder, "sb1q1780000000000000")
 		}, false},
 		"Forced": {func(u *user, a *Attempt) {
-			u.fixture.server.MustDo(u.fixture, "EVAL", scripts.LockForce.Source, 3, u.q.keys.AppendKeys(nil)[0], u.q.keys.AppendKeys(nil)[1], u.q.keys.AppendKeys(nil)[2],
+			u.fixture.server.MustDo(u.fixture, "EVAL", proto.LockForceScript.Source, 3, u.q.keys.AppendKeys(nil)[0], u.q.keys.AppendKeys(nil)[1], u.q.keys.AppendKeys(nil)[2],
 				a.ticket()[:41], "PUBLISH", u.q.channel(), "", "60000")
 		}, true},
 	} {

@@ -9,11 +9,10 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/waitroom"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 var permitsKind = Protocol{QueueScripts: &proto.QueueScripts{
-	Enter: scripts.SemaphoreEnter, Poll: scripts.SemaphorePoll, Leave: scripts.SemaphoreLeave, Drop: scripts.HoldsDrop, Labelled: true,
+	Enter: proto.SemaphoreEnterScript, Poll: proto.SemaphorePollScript, Leave: proto.SemaphoreLeaveScript, Drop: proto.HoldsDropScript, Labelled: true,
 }}
 
 // permitsKeys returns the keys of the semaphore of the tests.
@@ -49,7 +48,7 @@ func TestHoldContinuesForTheSameRequest(t *testing.T) {
 	held, err := q.Take(t.Context(), permitWithKey(1))
 	require.NoError(t, err)
 	first, before := q.joinWaiting(t, 1), held.Grant()
-	result, err := held.Yield(t.Context(), scripts.SemaphoreYield)
+	result, err := held.Yield(t.Context(), proto.SemaphoreYieldScript)
 	require.NoError(t, err)
 	require.Equal(t, YieldKept, result)
 	grant := held.Grant()
@@ -60,7 +59,7 @@ func TestHoldContinuesForTheSameRequest(t *testing.T) {
 	require.Positive(t, grant.Sent.Until(before.Sent))
 
 	other := q.joinWaiting(t, 2)
-	result, err = held.Yield(t.Context(), scripts.SemaphoreYield)
+	result, err = held.Yield(t.Context(), proto.SemaphoreYieldScript)
 	require.NoError(t, err)
 	require.Equal(t, YieldReleased, result)
 	require.NoError(t, first.Wait(t.Context()), "the first waiter has it")
@@ -72,7 +71,7 @@ func TestHoldContinuesForTheSameRequest(t *testing.T) {
 	require.Nil(t, grantedTo(other))
 
 	f.server.MustDo(t, "DEL", q.keys.Holder)
-	result, err = held.Yield(t.Context(), scripts.SemaphoreYield)
+	result, err = held.Yield(t.Context(), proto.SemaphoreYieldScript)
 	require.NoError(t, err)
 	require.Equal(t, YieldGone, result)
 	held.Abandon()

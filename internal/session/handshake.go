@@ -15,7 +15,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // handshakes are the session's first contacts with its server: one, and in a cluster one for each slot.
@@ -143,7 +142,7 @@ func (h *handshakes) isGreeted() bool {
 func (h *handshakes) hello(ctx context.Context, r *wire.Runner, key string) error {
 	s := h.session
 	versions, ofClient := wire.EventCount(wire.NewVersion), wire.LastEvent(wire.NewVersion, s.client)
-	reply, err := r.Run(ctx, wire.Call{Script: scripts.SessionHello, Keys: []string{key}})
+	reply, err := r.Run(ctx, wire.Call{Script: wire.HelloScript, Keys: []string{key}})
 	greeting := proto.ReadGreeting(&reply)
 	switch {
 	case err != nil && h.ctx.Err() != nil:

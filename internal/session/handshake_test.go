@@ -13,7 +13,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // P7: however many goroutines come first, the server gets one hello: by its digest and, since it
@@ -51,7 +50,7 @@ func frozen(t *testing.T) (*redistest.Server, *redistest.Proxy, *session.Session
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr())
 	s := newSession(t, proxy)
-	_, err := s.Runner.Run(t.Context(), wire.Call{Script: scripts.SessionHello, Keys: []string{"sb:{a}:lock"}})
+	_, err := s.Runner.Run(t.Context(), wire.Call{Script: wire.HelloScript, Keys: []string{"sb:{a}:lock"}})
 	require.NoError(t, err)
 	proxy.ResetCount()
 	server.Freeze()

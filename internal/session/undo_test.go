@@ -15,7 +15,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // P10: after any refusal: a hold that cannot be released now may be released later.
@@ -79,7 +78,7 @@ func newUndoer(tb testing.TB, at redistest.Dialer) *session.Undoer {
 // countingUndo returns an undo that asks the server for its time, and counts the replies.
 func countingUndo(replies *atomic.Int64, until time.Duration) *session.Undo {
 	return &session.Undo{
-		Call:  wire.Call{Script: scripts.SessionHello, Keys: []string{"sb:{a}:lock"}},
+		Call:  wire.Call{Script: wire.HelloScript, Keys: []string{"sb:{a}:lock"}},
 		Until: timers.Now().Add(until),
 		OnReply: func(wire.Reply) time.Duration {
 			replies.Add(1)

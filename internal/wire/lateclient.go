@@ -16,7 +16,6 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/timers"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // LateClient stands in for the client of a session whose server may be away when the session is made. It is replaced once, by the
@@ -121,9 +120,9 @@ func (l *LateClient) run(a *connectAttempt) {
 	}
 	close(a.done)
 	if w := l.runner.watcher; w != nil && err == nil {
-		w.Replied(scripts.SessionHello.SHA1, "")
+		w.Replied(HelloScript.SHA1, "")
 	} else if w != nil {
-		w.Failed(scripts.SessionHello.SHA1, "", began, err, false)
+		w.Failed(HelloScript.SHA1, "", began, err, false)
 	}
 }
 

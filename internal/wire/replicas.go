@@ -11,7 +11,6 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/timers"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // waitTimeout is how long the reply to a wait for replicas may be overdue. The client sets no limit of its own
@@ -62,7 +61,7 @@ func (r *Runner) sendReplicated(
 ) (both replicatedOutcome) {
 	ctx, cancel := errs.WithTimeout(ctx, wait+waitTimeout)
 	defer cancel()
-	rewrite := built(Call{Script: scripts.SessionRewrite, Keys: call.Keys[:1]})
+	rewrite := built(Call{Script: RewriteScript, Keys: call.Keys[:1]})
 	waitCommand := r.client.B().Wait().Numreplicas(int64(count)).Timeout(wait.Milliseconds()).Build()
 	results := r.doTogether(withoutDeadline(ctx), built(call), rewrite, waitCommand)
 	both.noScript = noScript(results[0]) || noScript(results[1])

@@ -15,19 +15,19 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // hello and force are two calls that may be sent as often as one likes.
 func hello(key string) wire.Call {
-	return wire.Call{Script: scripts.SessionHello, Keys: []string{key}}
+	return wire.Call{Script: wire.HelloScript, Keys: []string{key}}
 }
 
 func force(key string) wire.Call {
-	return wire.Call{Script: scripts.HolderForce, Keys: []string{key}, Args: []string{"hold", "PUBLISH", "channel", "notified", "60000"}}
+	return wire.Call{Script: proto.HolderForceScript, Keys: []string{key}, Args: []string{"hold", "PUBLISH", "channel", "notified", "60000"}}
 }
 
 func runner(t *testing.T, at interface {
@@ -289,8 +289,8 @@ func TestAReplicaThatLacksAnEarlierWriteIsNotCounted(t *testing.T) {
 	server.MustDo(t, "SET", holder, hold, "PX", time.Hour.Milliseconds())
 	server.MustDo(t, "SET", outcome, "sb1o1780000000000000x", "PX", time.Hour.Milliseconds())
 	for name, call := range map[string]wire.Call{
-		"Renew": {Script: scripts.HolderRenew, Keys: []string{holder}, Args: []string{hold[20:62], "1000"}},
-		"Store": {Script: scripts.OnceStore, Keys: []string{outcome, holder}, Args: []string{"1780000000000000", "1000", "x", "PUBLISH", "c", hold[20:61]}},
+		"Renew": {Script: proto.HolderRenewScript, Keys: []string{holder}, Args: []string{hold[20:62], "1000"}},
+		"Store": {Script: proto.OnceStoreScript, Keys: []string{outcome, holder}, Args: []string{"1780000000000000", "1000", "x", "PUBLISH", "c", hold[20:61]}},
 	} {
 		r := runner(t, server)
 		for range 2 { // by text, by digest

@@ -17,7 +17,6 @@ import (
 
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/timers"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // Two facts about the server decide how calls are sent. They are independent of each other.
@@ -202,7 +201,7 @@ func (s *slotSpan) sendProbe(ctx context.Context) (shown, replied bool) {
 	for _, key := range keys {
 		calls = append(calls, Call{Command: "SET", Keys: []string{key}, Args: []string{"1", "PX", Milliseconds(probeTimeout)}})
 	}
-	calls = append(calls, Call{Script: scripts.SessionProbeSlots, Keys: keys})
+	calls = append(calls, Call{Script: ProbeSlotsScript, Keys: keys})
 	outcomes := s.runner.runManyUnwatched(ctx, timers.Mono(), calls) // a refusal is a reply: one script may not have these keys
 	last := &outcomes[len(keys)]
 	if last.Err == nil && last.Reply.Int(0) == probeKeys {

@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // heldLocks are holds of keys in different slots, and the keeper that renews them.
@@ -34,7 +34,7 @@ func acquireMany(tb testing.TB, to redistest.Dialer, n int, shards ...*redistest
 	h := &heldLocks{TB: tb, runner: wire.NewRunner(client), shards: shards}
 	h.runner.Span.SetProbePrefix("sb:")
 	tb.Cleanup(h.runner.Close)
-	h.batch = wire.KeyedCall{Script: scripts.HolderRenew, MaxKeys: 256, HasLoss: true}
+	h.batch = wire.KeyedCall{Script: proto.HolderRenewScript, MaxKeys: 256, HasLoss: true}
 	for i := range n {
 		key, id := fmt.Sprintf("sb:{%d}:lock", i), strings.Repeat("i", 41)
 		require.NoError(tb, client.Do(tb.Context(), client.B().Set().Key(key).Value("sb1q"+strings.Repeat("1", 16)+id).Build()).Error())

@@ -14,8 +14,6 @@ import (
 
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
-
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // P10: a refusal is recognised as a server, a script or a proxy writes it.
@@ -225,11 +223,11 @@ func TestBatchesDoNotReplaceRememberedKeys(t *testing.T) {
 func TestCallThatWaitsForATextEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	var r Runner
-	own, _ := r.inFlight.next(scripts.SessionHello.SHA1, nil)
+	own, _ := r.inFlight.next(HelloScript.SHA1, nil)
 	require.NotNil(t, own, "the first sends its text")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	result := r.sendText(ctx, Call{Script: scripts.SessionHello, Keys: []string{"key"}})
+	result := r.sendText(ctx, Call{Script: HelloScript, Keys: []string{"key"}})
 	require.ErrorIs(t, result.Error(), context.Canceled)
 	require.Equal(t, Final, Judge(result.Error()))
 }

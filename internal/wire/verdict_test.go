@@ -20,9 +20,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/errs"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 func TestEveryRefusalHasItsVerdictAndItsSentinel(t *testing.T) {
@@ -222,13 +222,13 @@ func TestDenialSaysWhatToGrant(t *testing.T) {
 // Redis 6.2 and 7.0 say in which line of a script a command was denied, and not which command it was.
 func TestDenialNamesTheCommandOfAScript(t *testing.T) {
 	t.Parallel()
-	line := 1 + slices.IndexFunc(strings.Split(scripts.LockFree.Source, "\n"), func(line string) bool { return strings.Contains(line, "redis.pcall('SET'") })
+	line := 1 + slices.IndexFunc(strings.Split(proto.LockFreeScript.Source, "\n"), func(line string) bool { return strings.Contains(line, "redis.pcall('SET'") })
 	require.Positive(t, line)
 	for _, words := range []string{
 		"ERR The user executing the script can't run this command or subcommand script: %s, on @user_script:%d.",
 		"ERR Error running script (call to f_%s): @user_script:%[2]d: @user_script: %[2]d: The user executing the script can't run this command or subcommand",
 	} {
-		words = fmt.Sprintf(words, scripts.LockFree.SHA1, line)
+		words = fmt.Sprintf(words, proto.LockFreeScript.SHA1, line)
 		require.ErrorContains(t, redistest.Outcome(redistest.Refusal(words)).Err, "(grant +set)", words)
 	}
 }

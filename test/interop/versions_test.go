@@ -24,8 +24,10 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -69,8 +71,8 @@ func upgrade() {
 // lockScripts are those that a client of the default lock runs.
 func lockScripts() []*scripts.Script {
 	return []*scripts.Script{
-		scripts.SessionHello, scripts.LockEnter, scripts.LockPoll, scripts.LockHeartbeat, scripts.LockKeep, scripts.LockLeave, scripts.LockFree, scripts.LockRequeue,
-		scripts.LockForce, scripts.LockWaiters, scripts.HolderRenew,
+		wire.HelloScript, proto.LockEnterScript, proto.LockPollScript, proto.LockHeartbeatScript, proto.LockKeepScript, proto.LockLeaveScript, proto.LockFreeScript, proto.LockRequeueScript,
+		proto.LockForceScript, proto.LockWaitersScript, proto.HolderRenewScript,
 	}
 }
 
@@ -134,7 +136,7 @@ func TestVersionsOfTheScriptsHandOverToEachOther(t *testing.T) {
 func TestOlderClientRecallsByTheRenewal(t *testing.T) {
 	t.Parallel()
 	redistest.Slow(t, "the holder learns of the waiter by its next renewal")
-	require.NotEqual(t, nextScript(scripts.LockEnter).Source, withoutRecalls(scripts.LockEnter).Source)
+	require.NotEqual(t, nextScript(proto.LockEnterScript).Source, withoutRecalls(proto.LockEnterScript).Source)
 	server := redistest.Start(t)
 	session, older := locktest.Session(t, server), startTaker(t, server, "older")
 	lock := reentrant.New(session, "a", signalbox.WithKeepWarm(time.Minute), signalbox.WithFirstLease(3*time.Second))

@@ -16,6 +16,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/multilock"
@@ -210,7 +211,7 @@ func TestWaitersStayAliveBehindOneEndpoint(t *testing.T) {
 // P4, P5: an error that a proxy invents for a script with keys of several slots leaves no member held.
 func TestInventedErrorsLeaveNoMember(t *testing.T) {
 	t.Parallel()
-	for _, script := range []*scripts.Script{scripts.LockAcquireMany, scripts.LockReleaseMany} {
+	for _, script := range []*scripts.Script{proto.LockAcquireManyScript, proto.LockReleaseManyScript} {
 		t.Run(script.Name, func(t *testing.T) {
 			t.Parallel()
 			e := routed(redistest.OneShard, 1)(t)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -80,7 +81,7 @@ type group struct {
 // mostSent is how many calls are remembered, and repeated those that may arrive twice. Later settings follow earlier ones.
 const mostSent = 50
 
-var repeated = []*scripts.Script{scripts.ShardsJoin, scripts.ShardsPoll, scripts.ShardsRelease, scripts.ShardsLeave}
+var repeated = []*scripts.Script{proto.ShardsJoinScript, proto.ShardsPollScript, proto.ShardsReleaseScript, proto.ShardsLeaveScript}
 
 // remember remembers a call that a network may deliver twice.
 func (g *group) remember(script *scripts.Script, args []any) {
@@ -126,7 +127,7 @@ type shimKey struct {
 func (g *group) call(script *scripts.Script, args ...any) []any {
 	g.Helper()
 	compare := func([]any) {}
-	if g.compares && script == scripts.ShardsPoll {
+	if g.compares && script == proto.ShardsPollScript {
 		compare = g.compareWhole(args)
 	}
 	values, err := g.try(script, args...)
@@ -218,5 +219,5 @@ func (g *group) join(s settings) []any {
 
 func (g *group) joinAs(id string, s settings) []any {
 	g.Helper()
-	return g.call(scripts.ShardsJoin, id, digits(g.clock+second), s.lease, s.weight, s.limit, s.count, s.exact, s.calm, s.moves, s.drain, s.old, "host:1", "address", s.mode, s.requested, s.known)
+	return g.call(proto.ShardsJoinScript, id, digits(g.clock+second), s.lease, s.weight, s.limit, s.count, s.exact, s.calm, s.moves, s.drain, s.old, "host:1", "address", s.mode, s.requested, s.known)
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/scripts"
+	"github.com/signalbox-go/signalbox/internal/proto"
 )
 
 // channel is what news is published to, without the session.
@@ -92,7 +92,7 @@ func (m *member) polls() {
 // poll returns whether another poll is due at once.
 func (m *member) poll() bool {
 	m.Helper()
-	reply := m.call(scripts.ShardsPoll, m.number, m.seen, "PUBLISH", channel)
+	reply := m.call(proto.ShardsPollScript, m.number, m.seen, "PUBLISH", channel)
 	if integer(reply[0]) == 0 {
 		m.lose()
 		return false
@@ -151,7 +151,7 @@ func (m *member) lose() {
 func (m *member) release(shard, ending string, pause int64) bool {
 	m.Helper()
 	entry := fmt.Sprintf("%s%s%015d%02d%s", m.owns[shard], ending, pause, len(shard), shard)
-	reply := m.call(scripts.ShardsRelease, m.number, entry, "PUBLISH", channel)
+	reply := m.call(proto.ShardsReleaseScript, m.number, entry, "PUBLISH", channel)
 	delete(m.owns, shard)
 	delete(m.due, shard)
 	return textOf(reply[3]) == "1"
@@ -172,7 +172,7 @@ func (m *member) drains() {
 func (m *member) set(weight, limit int, mode string) {
 	m.Helper()
 	m.said++
-	reply := m.call(scripts.ShardsSet, m.number, weight, limit, mode, "elsewhere", m.said, "PUBLISH", channel)
+	reply := m.call(proto.ShardsSetScript, m.number, weight, limit, mode, "elsewhere", m.said, "PUBLISH", channel)
 	if integer(reply[0]) == 1 {
 		m.weight, m.limit = weight, limit
 	}
@@ -182,7 +182,7 @@ func (m *member) set(weight, limit int, mode string) {
 func (m *member) leave() int64 {
 	m.Helper()
 	m.leaves = true
-	reply := m.call(scripts.ShardsLeave, m.number, "PUBLISH", channel)
+	reply := m.call(proto.ShardsLeaveScript, m.number, "PUBLISH", channel)
 	if integer(reply[0]) == 0 || integer(reply[3]) == 0 {
 		m.isGone = true
 		clear(m.owns)

@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // A poll of a group at rest ends before most of the script. Its reply, and the keys behind it, are those of the whole script: in random
@@ -50,7 +50,7 @@ func (g *group) compareWhole(args []any) func(reply []any) {
 		g.server.MustDo(g, "COPY", name, copied)
 		twin.keys = append(twin.keys, copied)
 	}
-	whole, err := twin.try(scripts.ShardsPoll, args...)
+	whole, err := twin.try(proto.ShardsPollScript, args...)
 	require.NoError(g, err)
 	return func(reply []any) {
 		g.Helper()

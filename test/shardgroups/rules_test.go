@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/scripts"
+	"github.com/signalbox-go/signalbox/internal/proto"
 )
 
 // evenWorld returns a group that is even, whose members are all older than 30 s.
@@ -58,7 +58,7 @@ func TestAJoinThatIsSentAgainIsTheSameMember(t *testing.T) {
 	g.clock += second
 	require.Equal(t, reply[1], g.joinAs(id, defaults(4))[1])
 	g.clock += second
-	late := g.call(scripts.ShardsJoin, fmt.Sprintf("%041d", 8), digits(g.clock-1), lease, 1, 4, 4, 0, calm, 0, 0, "", "", "", "l", "4", "")
+	late := g.call(proto.ShardsJoinScript, fmt.Sprintf("%041d", 8), digits(g.clock-1), lease, 1, 4, 4, 0, calm, 0, 0, "", "", "", "l", "4", "")
 	require.Equal(t, int64(-1), late[0])
 	_, ends := g.sorted(2)
 	require.Len(t, ends, 1)
@@ -168,7 +168,7 @@ func countsDrains(tb testing.TB) {
 		require.True(tb, b.release(shard, "e", 3600*second))
 	}
 	for shard := range a.owns {
-		require.Equal(tb, int64(1), w.call(scripts.ShardsMove, shard, b.number, digits(w.clock+second), "PUBLISH", channel)[0])
+		require.Equal(tb, int64(1), w.call(proto.ShardsMoveScript, shard, b.number, digits(w.clock+second), "PUBLISH", channel)[0])
 	}
 	for range 90 {
 		w.passes(second)
@@ -204,7 +204,7 @@ func keepsALimitWhatHung(tb testing.TB) {
 		require.Len(tb, a.due, 1, "it is promised to b")
 		hung := slices.Collect(maps.Keys(a.due))[0]
 		if isByHand {
-			require.Equal(tb, int64(1), w.call(scripts.ShardsMove, hung, b.number, digits(w.clock+second), "PUBLISH", channel)[0])
+			require.Equal(tb, int64(1), w.call(proto.ShardsMoveScript, hung, b.number, digits(w.clock+second), "PUBLISH", channel)[0])
 		}
 		for range 90 { // a drains but that one
 			w.passes(second)
@@ -238,7 +238,7 @@ func saysWhatIsRead(tb testing.TB) {
 	a := w.add(defaults(4))
 	w.runs(5*second, second)
 	said := func(seen string) string {
-		return textOf(a.call(scripts.ShardsPoll, a.number, seen, "PUBLISH", channel)[8])
+		return textOf(a.call(proto.ShardsPollScript, a.number, seen, "PUBLISH", channel)[8])
 	}
 	versions := func() (all []string) {
 		for _, r := range w.rows() {
@@ -499,22 +499,22 @@ func TestTheRenewalOfHoldsRenewsAMember(t *testing.T) {
 	dead.kill()
 	for range 12 {
 		for _, m := range w.members[:2] {
-			require.Equal(t, []any{int64(1)}, ends.call(scripts.HoldsRenew, m.number, lease/millisecond))
+			require.Equal(t, []any{int64(1)}, ends.call(proto.HoldsRenewScript, m.number, lease/millisecond))
 		}
 		w.passes(2 * second)
 		ends.clock = w.clock
 	}
-	require.Equal(t, []any{int64(0)}, ends.call(scripts.HoldsRenew, dead.number, lease/millisecond))
+	require.Equal(t, []any{int64(0)}, ends.call(proto.HoldsRenewScript, dead.number, lease/millisecond))
 	for _, m := range w.members[:2] {
-		require.Equal(t, int64(1), w.call(scripts.ShardsPoll, m.number, m.seen, "PUBLISH", channel)[0])
+		require.Equal(t, int64(1), w.call(proto.ShardsPollScript, m.number, m.seen, "PUBLISH", channel)[0])
 	}
 	require.Zero(t, w.moves)
 
 	// A renewal for more than 30 s notes that beside the members, which an observer does not take for one.
 	w.passes(5 * second)
 	ends.clock = w.clock
-	require.Equal(t, []any{int64(1)}, ends.call(scripts.HoldsRenew, w.members[0].number, 60_000))
-	rest := textOf(w.call(scripts.ShardsRead, never, never, never, "")[12])
+	require.Equal(t, []any{int64(1)}, ends.call(proto.HoldsRenewScript, w.members[0].number, 60_000))
+	rest := textOf(w.call(proto.ShardsReadScript, never, never, never, "")[12])
 	require.Len(t, rest, 2*len(never)+2*len(never), "the numbers, and the dead member")
 }
 
@@ -528,12 +528,12 @@ func waitsUntilRead(tb testing.TB) {
 		"a move": func(_ *world, _, next *member) { next.polls() },
 		"a move by hand": func(w *world, cut, next *member) {
 			for shard := range cut.owns {
-				w.call(scripts.ShardsMove, shard, next.number, digits(w.clock+second), "PUBLISH", channel)
+				w.call(proto.ShardsMoveScript, shard, next.number, digits(w.clock+second), "PUBLISH", channel)
 			}
 		},
-		"an end by force": func(w *world, cut, _ *member) { w.call(scripts.ShardsEnd, cut.number, "PUBLISH", channel) },
+		"an end by force": func(w *world, cut, _ *member) { w.call(proto.ShardsEndScript, cut.number, "PUBLISH", channel) },
 		"a leave": func(w *world, cut, _ *member) {
-			w.call(scripts.ShardsLeave, cut.number, "PUBLISH", channel) // its reply is lost
+			w.call(proto.ShardsLeaveScript, cut.number, "PUBLISH", channel) // its reply is lost
 		},
 	} {
 		w := newWorld(newGroup(tb), 8)
@@ -724,10 +724,10 @@ func restsWhileItDrains(tb testing.TB) {
 	next := w.add(defaults(60))
 	next.polls()
 	for shard := range 20 {
-		w.call(scripts.ShardsMove, shard, next.number, digits(w.clock+second), "PUBLISH", channel)
+		w.call(proto.ShardsMoveScript, shard, next.number, digits(w.clock+second), "PUBLISH", channel)
 	}
 	for range 10 {
-		w.call(scripts.ShardsResize, 50, digits(w.clock+second), "PUBLISH", channel)
+		w.call(proto.ShardsResizeScript, 50, digits(w.clock+second), "PUBLISH", channel)
 	}
 	w.passes(second)
 	next.polls() // which fails if there is always more

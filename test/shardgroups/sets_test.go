@@ -10,12 +10,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/scripts"
+	"github.com/signalbox-go/signalbox/internal/proto"
 )
 
 func (w *world) resize(count int) []any {
 	w.Helper()
-	return w.call(scripts.ShardsResize, count, digits(w.clock+second), "PUBLISH", channel)
+	return w.call(proto.ShardsResizeScript, count, digits(w.clock+second), "PUBLISH", channel)
 }
 
 // None of the new set is granted before all of the old one are released.
@@ -50,7 +50,7 @@ func resizesTwice(tb testing.TB) {
 	tb.Helper()
 	w := evenWorld(tb, 40, 2)
 	again := func(first []any) []any {
-		return w.call(scripts.ShardsResize, textOf(first[4])+"50", digits(w.clock+second), "PUBLISH", channel)
+		return w.call(proto.ShardsResizeScript, textOf(first[4])+"50", digits(w.clock+second), "PUBLISH", channel)
 	}
 	first := w.resize(50)
 	require.Equal(tb, int64(40), again(first)[3])
@@ -141,7 +141,7 @@ func (r *round) page() (whole bool) {
 		last = 1
 	}
 	for {
-		reply := r.call(scripts.ShardsSync, fmt.Sprintf("%041d", r.id), r.digest, r.after, text.String(), last, digits(r.clock+second), "PUBLISH", channel)
+		reply := r.call(proto.ShardsSyncScript, fmt.Sprintf("%041d", r.id), r.digest, r.after, text.String(), last, digits(r.clock+second), "PUBLISH", channel)
 		r.calls++
 		require.Less(r, r.calls, 100)
 		if integer(reply[0]) == 1 {
@@ -245,7 +245,7 @@ func undoesNoRound(tb testing.TB) {
 	set := m.known[:16]
 	comeBack := func(name string) {
 		tb.Helper()
-		reply := w.call(scripts.ShardsSync, fmt.Sprintf("%041d", 2), set, "", fmt.Sprintf("%02d%s", len(name), name), "a", digits(w.clock+second), "PUBLISH", channel)
+		reply := w.call(proto.ShardsSyncScript, fmt.Sprintf("%041d", 2), set, "", fmt.Sprintf("%02d%s", len(name), name), "a", digits(w.clock+second), "PUBLISH", channel)
 		require.Equal(tb, int64(1), integer(reply[0]))
 	}
 	comeBack("d")
@@ -358,7 +358,7 @@ func awaitsNames(tb testing.TB) {
 		"leaves": (*member).goes,
 		"dies":   (*member).kill,
 		"is ended": func(m *member) {
-			m.call(scripts.ShardsEnd, m.number, "PUBLISH", channel)
+			m.call(proto.ShardsEndScript, m.number, "PUBLISH", channel)
 			m.kill()
 		},
 	} {
@@ -438,12 +438,12 @@ func keepsAMoveByHand(tb testing.TB) {
 	for shard = range from.owns {
 		break
 	}
-	require.Equal(tb, int64(1), w.call(scripts.ShardsMove, shard, to.number, digits(w.clock), "PUBLISH", channel)[0])
+	require.Equal(tb, int64(1), w.call(proto.ShardsMoveScript, shard, to.number, digits(w.clock), "PUBLISH", channel)[0])
 	require.Subset(tb, w.messages, []string{channel + sessionOf(w, from), from.number})
 	w.runs(10*second, second)
 	require.Contains(tb, to.owns, shard)
 	w.requireEven()
-	require.Equal(tb, int64(0), w.call(scripts.ShardsMove, "9", to.number, digits(w.clock), "PUBLISH", channel)[0])
+	require.Equal(tb, int64(0), w.call(proto.ShardsMoveScript, "9", to.number, digits(w.clock), "PUBLISH", channel)[0])
 }
 
 // So does one that was promised to the member before.
@@ -465,7 +465,7 @@ func keepsAPromise(tb testing.TB) {
 			moved = shard
 		}
 	}
-	require.Equal(tb, int64(1), w.call(scripts.ShardsMove, moved, to.number, digits(w.clock), "PUBLISH", channel)[0])
+	require.Equal(tb, int64(1), w.call(proto.ShardsMoveScript, moved, to.number, digits(w.clock), "PUBLISH", channel)[0])
 	w.audit()
 	third := w.add(defaults(12))
 	for range 4 {

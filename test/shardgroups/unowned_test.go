@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/scripts"
+	"github.com/signalbox-go/signalbox/internal/proto"
 )
 
 // P3: the time of a shard without an owner begins when its last owner ended, or when it came into the set, and passes through every
@@ -75,7 +75,7 @@ func countsThroughAllStates(tb testing.TB, named bool) { //nolint:revive // two 
 	requires("w", released)
 
 	// By hand it does not get it either, and another member declines it.
-	require.Equal(tb, int64(0), w.call(scripts.ShardsMove, "0", taker.number, digits(w.clock+second), "PUBLISH", channel)[0])
+	require.Equal(tb, int64(0), w.call(proto.ShardsMoveScript, "0", taker.number, digits(w.clock+second), "PUBLISH", channel)[0])
 	requires("w", released)
 	s.limit = unlimited
 	other := w.add(s)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/scripts"
+	"github.com/signalbox-go/signalbox/internal/proto"
 )
 
 // observer reads a group as one that is no member.
@@ -31,7 +31,7 @@ func (o *observer) reads() {
 	o.Helper()
 	o.pages = 0
 	for {
-		reply := o.call(scripts.ShardsRead, o.seen, o.began, o.members, "")
+		reply := o.call(proto.ShardsReadScript, o.seen, o.began, o.members, "")
 		o.pages++
 		if integer(reply[0]) == 2 {
 			clear(o.rows)
@@ -101,7 +101,7 @@ func TestAnObserverReadsWhatChanged(t *testing.T) {
 	w.runs(40*second, second)
 	w.requireEven()
 	o.requireWhole()
-	one := w.call(scripts.ShardsRead, never, never, never, "7")
+	one := w.call(proto.ShardsReadScript, never, never, never, "7")
 	require.Len(t, one[10], 71+1)
 	require.Len(t, one[11], 1)
 }

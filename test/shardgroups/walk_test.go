@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // walk takes random steps on a group, with what may go wrong.
@@ -185,7 +185,7 @@ func (wk *walk) acts(m *member, n int) {
 		m.set(s.weight, s.limit, "l")
 	case n < 97:
 		wk.note("move", m)
-		m.call(scripts.ShardsMove, wk.random.IntN(wk.count), m.number, digits(m.clock+second), "PUBLISH", channel)
+		m.call(proto.ShardsMoveScript, wk.random.IntN(wk.count), m.number, digits(m.clock+second), "PUBLISH", channel)
 	default:
 		wk.note("kill", m)
 		m.kill()
@@ -204,7 +204,7 @@ func (wk *walk) goesWrong() {
 	case 0:
 		if m := wk.any(); m != nil { // the reply of a poll is lost, or it arrives late
 			wk.note("lost reply", m)
-			m.call(scripts.ShardsPoll, m.number, m.seen, "PUBLISH", channel)
+			m.call(proto.ShardsPollScript, m.number, m.seen, "PUBLISH", channel)
 		}
 	case 1:
 		if wk.loses {

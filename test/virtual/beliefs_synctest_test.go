@@ -31,8 +31,8 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/election"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
+	clientwire "github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/reentrant"
-	"github.com/signalbox-go/signalbox/scripts"
 	"github.com/signalbox-go/signalbox/shards"
 )
 
@@ -86,7 +86,7 @@ func refuses(words string) rawReply {
 
 // isOld is the rawReply of a server that is too old.
 func isOld(command string, args []string) string {
-	if runs(scripts.SessionHello, command, args) {
+	if runs(clientwire.HelloScript, command, args) {
 		return "*2\r\n:0\r\n$16\r\n1795246514376753\r\n"
 	}
 	return ""
@@ -495,7 +495,7 @@ func TestAnOlderServerThatTakesOverIsNamed(t *testing.T) {
 			switch {
 			case command == "HELLO":
 				c.WriteRaw("*4\r\n$5\r\nproto\r\n:2\r\n$7\r\nversion\r\n$5\r\n5.0.7\r\n")
-			case runs(scripts.SessionHello, command, args):
+			case runs(clientwire.HelloScript, command, args):
 				c.WriteRaw("*2\r\n:0\r\n$16\r\n1795246514376753\r\n")
 			default:
 				return false

@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/reentrant"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // nodePair is a client of a cluster of two nodes, as far as locks without waiters need one. The clock of the
@@ -36,7 +36,7 @@ func (p *nodePair) Mode() rueidis.ClientMode { return rueidis.ClientModeCluster 
 func (p *nodePair) Do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
 	node := command.Slot() % 2
 	p.tick()
-	if command.Commands()[1] == scripts.LockEnter.SHA1 {
+	if command.Commands()[1] == proto.LockEnterScript.SHA1 {
 		p.acquires[node]++
 		if p.delay > 0 {
 			time.AfterFunc(p.delay, func() {

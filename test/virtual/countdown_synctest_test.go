@@ -12,6 +12,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/countdown"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/redisson"
@@ -48,7 +49,7 @@ func opens(f *fixture, waiting <-chan error) {
 // P5: a count-down that opened its round returns 0 though its reply is lost and another round has begun by the time that it is sent again.
 func TestLostOpeningIsNotTakenForALateWorker(t *testing.T) {
 	t.Parallel()
-	meanwhile(t, scripts.CountdownCount, func(f *fixture, calm, mine *countdown.Latch, then func(do func() error)) {
+	meanwhile(t, proto.CountdownCountScript, func(f *fixture, calm, mine *countdown.Latch, then func(do func() error)) {
 		r := mustStart(f, calm, 1)
 		then(func() error {
 			_, err := calm.Start(context.Background(), 1)
@@ -99,7 +100,7 @@ func TestForgedMessageOpensNothing(t *testing.T) {
 func TestOldReplySaysNothingOfANewRound(t *testing.T) {
 	t.Parallel()
 	bubbleOfUsers(t, func(f *fixture) {
-		s, calm := f.faultySession(scripts.CountdownRead), countdown.New(f.user().Session, "a")
+		s, calm := f.faultySession(proto.CountdownReadScript), countdown.New(f.user().Session, "a")
 		first := mustStart(f, calm, 1)
 		mine := countdown.New(s.Session, "a")
 		early := waitsFor(f, mine.RoundOf(first.ID()))

@@ -13,7 +13,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/election"
 	"github.com/signalbox-go/signalbox/fair"
-	"github.com/signalbox-go/signalbox/scripts"
+	"github.com/signalbox-go/signalbox/internal/proto"
 )
 
 // runsElection lets a session lead by Run, whose function needs a while to stop, and returns the causes with which its terms ended.
@@ -90,7 +90,7 @@ func TestHandoverDoesNotDependOnAMessage(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 		}
 		forge() // the server learns the script
-		questions := f.counts(scripts.ElectionRequested)
+		questions := f.counts(proto.ElectionRequestedScript)
 		forge()
 		require.EqualValues(f, 1, questions.Load())
 		require.NoError(f, term.Err())
@@ -219,7 +219,7 @@ func TestALateRequestAsksNoLeader(t *testing.T) {
 		require.ErrorIs(f, err, election.ErrNoCandidate)
 		late := make(chan []string, 100)
 		f.redis.Server().SetPreHook(func(c *server.Peer, command string, args ...string) bool {
-			if command != "EVALSHA" || args[0] != scripts.ElectionMove.SHA1 {
+			if command != "EVALSHA" || args[0] != proto.ElectionMoveScript.SHA1 {
 				return false
 			}
 			late <- append([]string{command}, args...)

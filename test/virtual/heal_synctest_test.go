@@ -17,9 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/redlock"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // healServers is servers that restart without data, each with a life of its own.
@@ -47,7 +47,7 @@ func healBubble(t *testing.T, n int, test func(h *healServers)) {
 				switch {
 				case strings.HasPrefix(command, "EVAL"):
 					f.redis.SetTime(time.Now().Add(r.aheadOf(i)))
-					if args[0] == scripts.RedlockHeal.SHA1 {
+					if args[0] == proto.RedlockHealScript.SHA1 {
 						h.heals[i].Add(1)
 						if delay := h.delay.Load(); delay != nil && args[11] != "" { // the epoch of the first hold
 							go delay.execute(args)

@@ -15,6 +15,7 @@ import (
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/inspect"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/multilock"
 	"github.com/signalbox-go/signalbox/reentrant"
@@ -87,7 +88,7 @@ func TestLostIdleHoldIsUsedForNoLongerThanATurn(t *testing.T) {
 		for _, after := range []time.Duration{0, 5 * time.Millisecond, 20 * time.Millisecond, 100 * time.Millisecond, 900 * time.Millisecond} {
 			bubbleOfUsers(t, func(f *fixture) {
 				mu := f.kept(f.user().Session, "a")
-				replied, keeps := time.Now(), f.counts(scripts.LockKeep)
+				replied, keeps := time.Now(), f.counts(proto.LockKeepScript)
 				for range 10 {
 					before := keeps.Load()
 					require.NoError(f, atOnce(f.T, mu).Unlock())
@@ -123,7 +124,7 @@ func TestKeptLockAsksTheServer(t *testing.T) {
 	bubbleOfUsers(t, func(f *fixture) {
 		s, link := f.open()
 		mu := f.kept(s, "a")
-		enters, last := f.counts(scripts.LockEnter), uint64(0)
+		enters, last := f.counts(proto.LockEnterScript), uint64(0)
 		for range 3 * 1024 {
 			lease := atOnce(f.T, mu)
 			require.Greater(f, lease.Token(), last)
@@ -173,10 +174,10 @@ func TestCloseReleasesIdleHoldsInOneCall(t *testing.T) {
 		require.Equal(f, locks, s.IdleLocks())
 		both := atOnce(f.T, multilock.New(reentrant.New(s, "c"), reentrant.New(s, "d"))) // the server learns the script
 		require.NoError(f, both.Unlock())
-		sent := f.executed(scripts.LockReleaseMany, scripts.LockLeave, scripts.LockFree)
+		sent := f.executed(proto.LockReleaseManyScript, proto.LockLeaveScript, proto.LockFreeScript)
 		sent.begin()
 		require.NoError(f, s.Close(f.Context()))
-		for script, times := range map[*scripts.Script]int{scripts.LockReleaseMany: 1, scripts.LockLeave: 0, scripts.LockFree: 0} {
+		for script, times := range map[*scripts.Script]int{proto.LockReleaseManyScript: 1, proto.LockLeaveScript: 0, proto.LockFreeScript: 0} {
 			require.Equal(f, times, sent.within(script, 0, time.Second))
 		}
 		for i := range locks {
@@ -204,7 +205,7 @@ func TestIdleHoldsAreRenewedTogether(t *testing.T) {
 		}
 		require.Equal(f, locks, s.IdleLocks())
 		time.Sleep(2 * time.Second) // until their first renewals are over
-		renewals := f.counts(scripts.LockKeep)
+		renewals := f.counts(proto.LockKeepScript)
 		time.Sleep(10 * time.Second)
 		require.LessOrEqual(f, renewals.Load(), int64(44), "four in a second")
 		require.LessOrEqual(f, f.left("0"), 3*time.Second)
@@ -271,7 +272,7 @@ func TestForgedMessageCostsOneQuestion(t *testing.T) {
 		require.NoError(f, err)
 		for range fair.New(s, "a").Waiters(f.Context()) { // the server learns the script
 		}
-		questions := f.counts(scripts.LockWaiters)
+		questions := f.counts(proto.LockWaitersScript)
 		for range 100 {
 			f.redis.Publish("sb:session:"+s.ID(), "recall:"+value[20+22:20+41])
 		}

@@ -13,13 +13,13 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/multilock"
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/rwlock"
-	"github.com/signalbox-go/signalbox/scripts"
 	"github.com/signalbox-go/signalbox/semaphore"
 )
 
@@ -82,9 +82,9 @@ func TestMultilock_ContextEndsBetweenRounds_ErrorSaysHeld(t *testing.T) {
 				theirs := locktest.Must(c, c.other(1).Lock)
 				ctx, cancel := context.WithCancelCause(c.Context())
 				defer cancel(nil)
-				c.sessions[0].armScript(scripts.LockReleaseMany, redistest.SwallowReply, 1)
+				c.sessions[0].armScript(proto.LockReleaseManyScript, redistest.SwallowReply, 1)
 				if !hasReply {
-					c.sessions[1].armScript(scripts.LockEnter, redistest.SwallowRequest, 2) // the first is the try
+					c.sessions[1].armScript(proto.LockEnterScript, redistest.SwallowRequest, 2) // the first is the try
 				}
 				waiting := locktest.LaterWith(ctx, c.both().Lock)
 				c.sessions[0].awaitFault()

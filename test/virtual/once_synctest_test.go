@@ -16,11 +16,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/once"
 	"github.com/signalbox-go/signalbox/reentrant"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // doResult is what a Do returned, and when.
@@ -141,7 +141,7 @@ func TestOnceRunsForLongerThanKeep(t *testing.T) {
 func TestOnceRunsNothingUnderALostLease(t *testing.T) {
 	t.Parallel()
 	bubbleOfUsers(t, func(f *fixture) {
-		s := f.faultySession(scripts.OnceRead)
+		s := f.faultySession(proto.OnceReadScript)
 		s.delay.Store(int64(50 * time.Millisecond))
 		require.True(f, doOnce(f.Context(), once.New(s.Session, "warm"), "", 0).ran)
 		s.arm(redistest.DelayRequest, 2) // behind the grant
@@ -160,7 +160,7 @@ func TestOnceRunsNothingUnderALostLease(t *testing.T) {
 func TestTryDoRunsNothingUnderALostLease(t *testing.T) {
 	t.Parallel()
 	bubbleOfUsers(t, func(f *fixture) {
-		s := f.faultySession(scripts.OnceRead)
+		s := f.faultySession(proto.OnceReadScript)
 		s.delay.Store(int64(500 * time.Millisecond))
 		require.True(f, doOnce(f.Context(), once.New(s.Session, "warm"), "", 0).ran)
 		s.arm(redistest.DelayRequest, 2) // behind the grant

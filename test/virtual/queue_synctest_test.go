@@ -15,6 +15,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/reentrant"
@@ -160,7 +161,7 @@ func TestSessionsThatLostTheirTicketsComeBackOneByOne(t *testing.T) {
 					for i, u := range users {
 						u.wire.latency.Store(int64(time.Duration(500+10*i) * time.Microsecond))
 					}
-					seen := f.executed(scripts.LockEnter, scripts.LockPoll)
+					seen := f.executed(proto.LockEnterScript, proto.LockPollScript)
 					_ = atOnce(f.T, kind.New(users[sessions].Session, "a"))
 					granted := make(chan time.Time, sessions)
 					var waiting sync.WaitGroup
@@ -188,9 +189,9 @@ func TestSessionsThatLostTheirTicketsComeBackOneByOne(t *testing.T) {
 					time.Sleep(3 * time.Second)
 					require.Len(f, granted, sessions-1, "all had the lock")
 					for from := time.Duration(0); from < 2*time.Second; from += window / 2 {
-						require.LessOrEqual(f, seen.within(scripts.LockEnter, from, from+window), most)
+						require.LessOrEqual(f, seen.within(proto.LockEnterScript, from, from+window), most)
 					}
-					require.LessOrEqual(f, seen.within(scripts.LockPoll, 0, time.Second), sessions*5/4)
+					require.LessOrEqual(f, seen.within(proto.LockPollScript, 0, time.Second), sessions*5/4)
 				})
 			})
 		}
@@ -217,7 +218,7 @@ func TestLeavesOfACancelledHerdAreSentOnce(t *testing.T) {
 		var slow atomic.Bool
 		slow.Store(true)
 		f.redis.Server().SetPreHook(func(_ *server.Peer, command string, args ...string) bool { // one at a time: of one connection
-			if slow.Load() && command == "EVALSHA" && args[0] == scripts.LockLeave.SHA1 {
+			if slow.Load() && command == "EVALSHA" && args[0] == proto.LockLeaveScript.SHA1 {
 				leaves.Add(1)
 				time.Sleep(pause)
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/redlock"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -70,7 +71,7 @@ func TestRedlockHeals_BeforeTheAcquireComes(t *testing.T) {
 		sessions, _ := h.process()
 		mu := redlock.New(sessions, "a", signalbox.WithRenewedLease(30*time.Second))
 		h.warm(mu)
-		h.intercept(1, scripts.RedlockAcquire, 2500*time.Millisecond, func() bool { return true })
+		h.intercept(1, proto.RedlockAcquireScript, 2500*time.Millisecond, func() bool { return true })
 		lease := h.mustLock(mu)
 		time.Sleep(1500 * time.Millisecond)
 		require.True(h, h.has(1, "a"), "healed")
@@ -90,7 +91,7 @@ func TestRedlockHeals_LetNoTokenFall(t *testing.T) {
 		h.setAhead(2, 30*time.Second)
 		h.lose(1)
 		began := time.Now() // of the quarantine, within which heals write nothing
-		sent := h.intercept(1, scripts.RedlockHeal, 2500*time.Millisecond, func() bool { return time.Since(began) >= 10*time.Second })
+		sent := h.intercept(1, proto.RedlockHealScript, 2500*time.Millisecond, func() bool { return time.Since(began) >= 10*time.Second })
 		lease, _, _ := h.held(signalbox.WithRenewedLease(10 * time.Second))
 		others, _ := h.process()
 		second := redlock.New(others, "a", signalbox.WithRenewedLease(10*time.Second))

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/redisson"
@@ -61,7 +62,7 @@ func TestPermitStepsWithLostRepliesCountOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			bubbleOfUsers(t, func(f *fixture) {
-				s := f.faultySession(scripts.SemaphoreEnter, scripts.SemaphoreSplit, scripts.SemaphoreLeave,
+				s := f.faultySession(proto.SemaphoreEnterScript, proto.SemaphoreSplitScript, proto.SemaphoreLeaveScript,
 					scripts.Load("redisson/permit-acquire", 1), scripts.Load("redisson/permit-split", 1), scripts.Load("redisson/permit-release", 1))
 				there := semaphore.New(f.user().Session, "a", 5, options...)
 				for _, kind := range redistest.FaultKinds() {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/inspect"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -56,11 +57,11 @@ func TestAShardCallThatFailsStarvesNoOther(t *testing.T) {
 		refusal string
 		result  error // what SetValue returns
 	}{
-		"NoMemoryForSettings": {scripts.ShardsSet, nil, full, context.DeadlineExceeded},
-		"WrongSettings":       {scripts.ShardsSet, nil, wrong, errWrong},
-		"DeniedSettings":      {scripts.ShardsSet, nil, "NOPERM this user has no permissions to run the 'evalsha' command", signalbox.ErrDenied},
-		"WrongRelease":        {scripts.ShardsRelease, isGivenAway, wrong, nil},
-		"NoMemoryForRelease":  {scripts.ShardsRelease, isGivenAway, full, nil},
+		"NoMemoryForSettings": {proto.ShardsSetScript, nil, full, context.DeadlineExceeded},
+		"WrongSettings":       {proto.ShardsSetScript, nil, wrong, errWrong},
+		"DeniedSettings":      {proto.ShardsSetScript, nil, "NOPERM this user has no permissions to run the 'evalsha' command", signalbox.ErrDenied},
+		"WrongRelease":        {proto.ShardsReleaseScript, isGivenAway, wrong, nil},
+		"NoMemoryForRelease":  {proto.ShardsReleaseScript, isGivenAway, full, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -546,7 +547,7 @@ func TestShardsOfTheDeadAreReportedWhilePollsAreRefused(t *testing.T) {
 		g := l.died(n)
 		var refuses atomic.Bool
 		w.refusesScripts(func(command string, args []string) string {
-			if !refuses.Load() || !runs(scripts.ShardsPoll, command, args) {
+			if !refuses.Load() || !runs(proto.ShardsPollScript, command, args) {
 				return ""
 			}
 			return slotMoves

@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
-	"github.com/signalbox-go/signalbox/scripts"
 	"github.com/signalbox-go/signalbox/shards"
 	"github.com/signalbox-go/signalbox/test"
 )
@@ -245,7 +245,7 @@ func TestNamesThatComeBackLateUndoNoSync(t *testing.T) {
 				var refuses atomic.Bool
 				refuses.Store(true)
 				w.refusesScripts(func(command string, args []string) string {
-					if refuses.Load() && runs(scripts.ShardsSync, command, args) && args[len(args)-4] == "a" {
+					if refuses.Load() && runs(proto.ShardsSyncScript, command, args) && args[len(args)-4] == "a" {
 						return slotMoves
 					}
 					return ""
@@ -487,7 +487,7 @@ func TestALostSetThatIsCalledWrongIsGivenUp(t *testing.T) {
 		l.untilEven(12, a, b)
 		var calls atomic.Int64
 		w.refusesScripts(func(command string, args []string) string {
-			if !runs(scripts.ShardsResize, command, args) {
+			if !runs(proto.ShardsResizeScript, command, args) {
 				return ""
 			}
 			calls.Add(1)
@@ -509,7 +509,7 @@ func TestADifferenceCostsOneList(t *testing.T) {
 		const n = 400
 		var lists, polls atomic.Int64
 		w.refusesScripts(func(command string, args []string) string {
-			if runs(scripts.ShardsPoll, command, args) {
+			if runs(proto.ShardsPollScript, command, args) {
 				polls.Add(1)
 				if args[11] == "0000000000000000" {
 					lists.Add(1)

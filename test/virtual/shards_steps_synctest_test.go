@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/scripts"
 	"github.com/signalbox-go/signalbox/shards"
@@ -147,7 +148,7 @@ func (g *randomGroup) embedded() {
 		is := func(script *scripts.Script) bool { return runs(script, command, args) }
 		redis.SetTime(time.Now().Add(time.Duration(ahead.Load())))
 		switch {
-		case isFull.Load() && slices.ContainsFunc([]*scripts.Script{scripts.ShardsJoin, scripts.ShardsSync, scripts.ShardsResize, scripts.ShardsMove}, is):
+		case isFull.Load() && slices.ContainsFunc([]*scripts.Script{proto.ShardsJoinScript, proto.ShardsSyncScript, proto.ShardsResizeScript, proto.ShardsMoveScript}, is):
 			return "OOM command not allowed when used memory > 'maxmemory'."
 		case isMoving.Load() && args[1] != "1":
 			return slotMoves

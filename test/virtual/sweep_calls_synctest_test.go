@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -45,7 +46,7 @@ func TestGrantBeforeTheReplyLeavesNothingToUndo(t *testing.T) {
 	t.Parallel()
 	for _, kind := range append(locktest.Primitives(), locktest.Reader()) {
 		bubbleOfUsers(t, func(f *fixture) {
-			s := f.faultySession(scripts.LockEnter, scripts.RWLockEnter, scripts.SemaphoreEnter)
+			s := f.faultySession(proto.LockEnterScript, proto.RWLockEnterScript, proto.SemaphoreEnterScript)
 			rival := rivalOf(kind).New(f.user().Session, "a")
 			waitsFor := func() <-chan locktest.Result[signalbox.Lease] {
 				held := locktest.Must(f, rival.Lock)
@@ -76,7 +77,7 @@ func TestYieldThatFailsIsNoLoss(t *testing.T) {
 	for _, c := range []struct {
 		kind  locktest.Primitive
 		yield *scripts.Script
-	}{{locktest.Reentrant(), scripts.LockRequeue}, {locktest.Permit(), scripts.SemaphoreYield}} {
+	}{{locktest.Reentrant(), proto.LockRequeueScript}, {locktest.Permit(), proto.SemaphoreYieldScript}} {
 		for _, fault := range redistest.FaultKinds() {
 			for _, elsewhere := range []bool{false, true} { // another process waits as well
 				bubbleOfUsers(t, func(f *fixture) {
@@ -118,7 +119,7 @@ func TestYieldThatFailsIsNoLoss(t *testing.T) {
 // takes the lock fails, it asks whether that was executed, and returns nil.
 func TestForceUnlockThatFailsMayBeRepeated(t *testing.T) {
 	t.Parallel()
-	calls := []*scripts.Script{scripts.HolderDescribe, scripts.LockForce, scripts.HoldsList, scripts.RWLockForce}
+	calls := []*scripts.Script{proto.HolderDescribeScript, proto.LockForceScript, proto.HoldsListScript, proto.RWLockForceScript}
 	for _, kind := range []locktest.Primitive{locktest.Reentrant(), locktest.Writer(), locktest.Reader()} {
 		for _, fault := range redistest.FaultKinds() {
 			for at := 1; at <= 2; at++ { // ForceUnlock asks for the holder, and ends its hold

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -54,18 +55,18 @@ func (k *exclusiveKind) requestOf(v verb, a *attempt) *request {
 	life := a.lease
 	switch v {
 	case tries:
-		return k.request(v, a, k.alone, scripts.LockEnter, k.reach(), k.lockEnterArgs(a.hold, life, "0")...).gives(life)
+		return k.request(v, a, k.alone, proto.LockEnterScript, k.reach(), k.lockEnterArgs(a.hold, life, "0")...).gives(life)
 	case enters:
 		keys, args := k.reach(), k.lockEnterArgs(a.hold, life, "1")
 		if !k.ends && k.IntN(8) == 0 {
 			keys, args = keys[:1], args[:4]
 		}
-		return k.request(v, a, acquired, scripts.LockEnter, keys, args...).gives(life)
+		return k.request(v, a, acquired, proto.LockEnterScript, keys, args...).gives(life)
 	case acquiresMany:
-		return k.request(v, a, k.acquiredMany, scripts.LockAcquireMany, k.keys()[:1], a.hold, life/1000, k.notAfter(), label).gives(life)
+		return k.request(v, a, k.acquiredMany, proto.LockAcquireManyScript, k.keys()[:1], a.hold, life/1000, k.notAfter(), label).gives(life)
 	case polls:
 		listed, args := k.pollArgs(k, a.session)
-		return k.request(v, nil, k.polled(a.session, listed), scripts.LockPoll, k.reach(), args...)
+		return k.request(v, nil, k.polled(a.session, listed), proto.LockPollScript, k.reach(), args...)
 	case leaves, withdraws, drops:
 		return k.leave(v, a)
 	case releasesMany:
@@ -75,13 +76,13 @@ func (k *exclusiveKind) requestOf(v verb, a *attempt) *request {
 			k.released(used, list[0] == int64(1))
 			return outcome{}
 		}
-		return k.request(v, a, read, scripts.LockReleaseMany, k.keys()[:1], a.hold, used, k.keep())
+		return k.request(v, a, read, proto.LockReleaseManyScript, k.keys()[:1], a.hold, used, k.keep())
 	case frees:
 		return k.free(a)
 	case forces:
-		return k.request(v, a, forced, scripts.LockForce, k.reach(), a.hold[:41], "PUBLISH", k.grants(), k.name+"told", k.keep())
+		return k.request(v, a, forced, proto.LockForceScript, k.reach(), a.hold[:41], "PUBLISH", k.grants(), k.name+"told", k.keep())
 	case heartbeats:
-		return k.request(v, nil, nothing, scripts.QueueHeartbeat, k.keys()[2:], a.session, waitingLife, k.heartbeat(), label)
+		return k.request(v, nil, nothing, proto.QueueHeartbeatScript, k.keys()[2:], a.session, waitingLife, k.heartbeat(), label)
 	case renews:
 		if !a.ended && a.stamp != "" {
 			return k.request(v, a, lengthened, k.renewal(a), k.keys()[:1], a.hold, life/1000).gives(life)
@@ -97,9 +98,9 @@ func (k *exclusiveKind) requestOf(v verb, a *attempt) *request {
 // renewal returns the script that renews a.
 func (k *exclusiveKind) renewal(a *attempt) *scripts.Script {
 	if a.hold[41:] == idle && k.IntN(4) > 0 { // multilocks renew by the other script
-		return scripts.LockKeep
+		return proto.LockKeepScript
 	}
-	return scripts.HolderRenew
+	return proto.HolderRenewScript
 }
 
 // recalls checks a request that found a hold which may be idle, on a key without a mark. P6: what marks the key, or fails because
@@ -111,8 +112,8 @@ func (w *walk) recalls(r *request, a *result) {
 		return
 	}
 	n, _ := code(a.reply)
-	isShort := r.script == scripts.LockEnter && len(r.args) == 4 // the whole one follows
-	fails := !isShort && (r.verb == tries || r.verb == enters) && r.script == scripts.LockEnter && (n == wire.NotDone || n == wire.NeedsQueue)
+	isShort := r.script == proto.LockEnterScript && len(r.args) == 4 // the whole one follows
+	fails := !isShort && (r.verb == tries || r.verb == enters) && r.script == proto.LockEnterScript && (n == wire.NotDone || n == wire.NeedsQueue)
 	if isMarked := after[62] == 'q'; !isMarked && !fails {
 		return
 	}
@@ -140,7 +141,7 @@ func (k *exclusiveKind) leave(v verb, a *attempt) *request {
 		k.released(used, n == wire.Done || n == wire.MayQueue)
 		return k.left(r, reply)
 	}
-	return k.request(v, a, read, scripts.LockLeave, keys, a.hold, a.session, "PUBLISH", k.grants(), k.keep(), used, "0")
+	return k.request(v, a, read, proto.LockLeaveScript, keys, a.hold, a.session, "PUBLISH", k.grants(), k.keep(), used, "0")
 }
 
 // free is the short release of a hold without a mark.
@@ -154,7 +155,7 @@ func (k *exclusiveKind) free(a *attempt) *request {
 		k.released(used, n == wire.Done)
 		return outcome{}
 	}
-	return k.request(frees, a, read, scripts.LockFree, k.keys()[:1], a.hold+"-", k.keep(), used)
+	return k.request(frees, a, read, proto.LockFreeScript, k.keys()[:1], a.hold+"-", k.keep(), used)
 }
 
 // requeue releases the hold of an attempt and queues another of its session.
@@ -178,7 +179,7 @@ func (k *exclusiveKind) requeue(old *attempt) *request {
 			return acquired(r, reply)
 		}
 	}
-	r := k.request(requeues, next, read, scripts.LockRequeue, k.reach(), old.hold, next.hold, next.lease, k.notAfter(), waitingLife, k.heartbeat(),
+	r := k.request(requeues, next, read, proto.LockRequeueScript, k.reach(), old.hold, next.hold, next.lease, k.notAfter(), waitingLife, k.heartbeat(),
 		label, "PUBLISH", k.grants(), k.keep(), used, "0").gives(next.lease)
 	r.old = old
 	return r
@@ -225,10 +226,10 @@ func (k *exclusiveKind) acquiredMany(r *request, reply any) outcome {
 
 func (k *exclusiveKind) probes(a *attempt) []*request {
 	probes := []*request{
-		k.request(renews, a, lengthened, scripts.HolderRenew, k.keys()[:1], a.hold, 0),
-		k.request(renews, a, lengthened, scripts.LockKeep, k.keys()[:1], a.hold, 0),
-		k.request(describes, a, nothing, scripts.LockWaiters, k.keys()[1:], 0, 100, 42),
-		k.request(describes, nil, described, scripts.HolderDescribe, k.keys()[:1]),
+		k.request(renews, a, lengthened, proto.HolderRenewScript, k.keys()[:1], a.hold, 0),
+		k.request(renews, a, lengthened, proto.LockKeepScript, k.keys()[:1], a.hold, 0),
+		k.request(describes, a, nothing, proto.LockWaitersScript, k.keys()[1:], 0, 100, 42),
+		k.request(describes, nil, described, proto.HolderDescribeScript, k.keys()[:1]),
 		k.requestOf(releasesMany, a), k.requestOf(heartbeats, a),
 	}
 	for _, keys := range [][]string{k.keys(), k.keys()[:1]} {
@@ -238,7 +239,7 @@ func (k *exclusiveKind) probes(a *attempt) []*request {
 			probes = append(probes, r)
 		}
 		next := k.fresh(a.session)
-		probes = append(probes, k.request(requeues, a, nothing, scripts.LockRequeue, keys, a.hold, next.hold, second, k.notAfter(), waitingLife,
+		probes = append(probes, k.request(requeues, a, nothing, proto.LockRequeueScript, keys, a.hold, next.hold, second, k.notAfter(), waitingLife,
 			k.heartbeat(), label, "PUBLISH", k.grants(), k.keep(), "", "0"))
 	}
 	return append(probes, k.requestOf(acquiresMany, a))
@@ -317,31 +318,31 @@ func (k *rwKind) requestOf(v verb, a *attempt) *request {
 	}
 	switch v {
 	case tries:
-		return k.request(v, a, acquired, scripts.RWLockEnter, k.keys(), append(k.enterArgs(a.hold, life, "0"), mode)...).gives(life)
+		return k.request(v, a, acquired, proto.RWLockEnterScript, k.keys(), append(k.enterArgs(a.hold, life, "0"), mode)...).gives(life)
 	case enters:
-		return k.request(v, a, acquired, scripts.RWLockEnter, k.keys(), append(k.enterArgs(a.hold, life, "1"), mode)...).gives(life)
+		return k.request(v, a, acquired, proto.RWLockEnterScript, k.keys(), append(k.enterArgs(a.hold, life, "1"), mode)...).gives(life)
 	case polls:
 		listed, args := k.pollArgs(k, a.session)
-		return k.request(v, nil, k.polled(a.session, listed), scripts.RWLockPoll, k.keys(), args...)
+		return k.request(v, nil, k.polled(a.session, listed), proto.RWLockPollScript, k.keys(), args...)
 	case leaves, withdraws:
-		return k.request(v, a, k.left, scripts.RWLockLeave, k.keys(), name, a.session, "PUBLISH", grants, k.keep())
+		return k.request(v, a, k.left, proto.RWLockLeaveScript, k.keys(), name, a.session, "PUBLISH", grants, k.keep())
 	case drops:
-		return k.request(v, a, nothing, scripts.HoldsDrop, k.keys()[:1], name)
+		return k.request(v, a, nothing, proto.HoldsDropScript, k.keys()[:1], name)
 	case forces:
-		return k.request(v, a, forced, scripts.RWLockForce, k.keys(), "PUBLISH", grants, k.name+"told:", a.session+"\n"+name+"\n", k.keep())
+		return k.request(v, a, forced, proto.RWLockForceScript, k.keys(), "PUBLISH", grants, k.name+"told:", a.session+"\n"+name+"\n", k.keep())
 	case heartbeats:
-		return k.request(v, nil, nothing, scripts.QueueHeartbeat, k.keys()[3:], a.session, waitingLife, k.heartbeat(), label)
+		return k.request(v, nil, nothing, proto.QueueHeartbeatScript, k.keys()[3:], a.session, waitingLife, k.heartbeat(), label)
 	case shares:
-		return k.request(v, a, nothing, scripts.RWLockMayShare, k.keys(), name)
+		return k.request(v, a, nothing, proto.RWLockMayShareScript, k.keys(), name)
 	}
 	if a.ended || a.stamp == "" {
 		return nil
 	}
 	switch v {
 	case renews:
-		return k.request(v, a, lengthened, scripts.HoldsRenew, k.keys()[:1], name, life/1000).gives(life)
+		return k.request(v, a, lengthened, proto.HoldsRenewScript, k.keys()[:1], name, life/1000).gives(life)
 	case downgrades:
-		return k.request(v, a, k.left, scripts.RWLockDowngrade, k.keys(), name, a.session, "PUBLISH", grants, k.keep())
+		return k.request(v, a, k.left, proto.RWLockDowngradeScript, k.keys(), name, a.session, "PUBLISH", grants, k.keep())
 	}
 	return nil
 }
@@ -352,8 +353,8 @@ func (k *rwKind) probes(a *attempt) []*request {
 	return []*request{
 		k.requestOf(tries, a), k.requestOf(enters, a), k.requestOf(tries, &writer), k.requestOf(enters, &writer), k.requestOf(polls, a), k.requestOf(leaves, a), k.requestOf(drops, a),
 		k.requestOf(forces, a), k.requestOf(heartbeats, a), k.requestOf(shares, a), k.requestOf(renews, &granted), k.requestOf(downgrades, &granted),
-		k.request(describes, nil, described, scripts.HolderDescribe, k.keys()[:1]),
-		k.request(describes, a, listed, scripts.HoldsList, k.keys()[:1], "sb1w", 0, 100),
+		k.request(describes, nil, described, proto.HolderDescribeScript, k.keys()[:1]),
+		k.request(describes, a, listed, proto.HoldsListScript, k.keys()[:1], "sb1w", 0, 100),
 	}
 }
 
@@ -401,30 +402,30 @@ func (k *permitKind) requestOf(v verb, a *attempt) *request {
 	life, name, grants := a.lease, a.hold+label, k.name+"grants:"
 	switch v {
 	case tries:
-		return k.request(v, a, acquired, scripts.SemaphoreEnter, k.keys(), append(k.enterArgs(a.hold, life, "0"), capacity, "0")...).gives(life)
+		return k.request(v, a, acquired, proto.SemaphoreEnterScript, k.keys(), append(k.enterArgs(a.hold, life, "0"), capacity, "0")...).gives(life)
 	case enters:
-		return k.request(v, a, acquired, scripts.SemaphoreEnter, k.keys(), append(k.enterArgs(a.hold, life, "1"), capacity, "0")...).gives(life)
+		return k.request(v, a, acquired, proto.SemaphoreEnterScript, k.keys(), append(k.enterArgs(a.hold, life, "1"), capacity, "0")...).gives(life)
 	case polls:
 		listed, args := k.pollArgs(k, a.session)
-		return k.request(v, nil, k.polled(a.session, listed), scripts.SemaphorePoll, k.keys(), args...)
+		return k.request(v, nil, k.polled(a.session, listed), proto.SemaphorePollScript, k.keys(), args...)
 	case leaves, withdraws:
-		return k.request(v, a, k.left, scripts.SemaphoreLeave, k.keys(), name, a.session, "PUBLISH", grants, k.keep())
+		return k.request(v, a, k.left, proto.SemaphoreLeaveScript, k.keys(), name, a.session, "PUBLISH", grants, k.keep())
 	case drops:
-		return k.request(v, a, nothing, scripts.HoldsDrop, k.keys()[:1], name)
+		return k.request(v, a, nothing, proto.HoldsDropScript, k.keys()[:1], name)
 	case heartbeats:
-		return k.request(v, nil, nothing, scripts.QueueHeartbeat, k.keys()[2:], a.session, waitingLife, k.heartbeat(), label)
+		return k.request(v, nil, nothing, proto.QueueHeartbeatScript, k.keys()[2:], a.session, waitingLife, k.heartbeat(), label)
 	case resizes:
 		n := 1 + k.IntN(6)
-		return k.request(v, nil, k.sized(n), scripts.SemaphoreResize, k.keys(), n, k.notAfter(), "PUBLISH", grants, k.keep())
+		return k.request(v, nil, k.sized(n), proto.SemaphoreResizeScript, k.keys(), n, k.notAfter(), "PUBLISH", grants, k.keep())
 	}
 	if a.ended || a.stamp == "" {
 		return nil
 	}
 	switch v {
 	case renews:
-		return k.request(v, a, lengthened, scripts.HoldsRenew, k.keys()[:1], name, life/1000).gives(life)
+		return k.request(v, a, lengthened, proto.HoldsRenewScript, k.keys()[:1], name, life/1000).gives(life)
 	case yields:
-		return k.request(v, a, k.handedOver, scripts.SemaphoreYield, k.keys(), name, life, "", a.session, "PUBLISH", grants, k.keep()).gives(life)
+		return k.request(v, a, k.handedOver, proto.SemaphoreYieldScript, k.keys(), name, life, "", a.session, "PUBLISH", grants, k.keep()).gives(life)
 	case splits:
 		return k.split(a, life)
 	}
@@ -491,7 +492,7 @@ func (k *permitKind) split(a *attempt, life int64) *request {
 			return outcome{unknown: true}
 		}
 	}
-	r := k.request(splits, fewer, read, scripts.SemaphoreSplit, k.keys(), fewer.hold, life, k.notAfter(), a.hold+label, a.session, "PUBLISH", k.name+"grants:", k.keep())
+	r := k.request(splits, fewer, read, proto.SemaphoreSplitScript, k.keys(), fewer.hold, life, k.notAfter(), a.hold+label, a.session, "PUBLISH", k.name+"grants:", k.keep())
 	a.weight = fewer.weight
 	return r.gives(life)
 }
@@ -500,13 +501,13 @@ func (k *permitKind) probes(a *attempt) []*request {
 	name, grants := a.hold+label, k.name+"grants:"
 	return []*request{
 		k.requestOf(tries, a), k.requestOf(enters, a), k.requestOf(polls, a), k.requestOf(leaves, a), k.requestOf(drops, a), k.requestOf(heartbeats, a),
-		k.request(renews, a, lengthened, scripts.HoldsRenew, k.keys()[:1], name, 0),
-		k.request(yields, a, k.handedOver, scripts.SemaphoreYield, k.keys(), name, second, "", a.session, "PUBLISH", grants, k.keep()),
-		k.request(splits, a, nothing, scripts.SemaphoreSplit, k.keys(), a.hold, second, k.notAfter(), name, a.session, "PUBLISH", grants, k.keep()),
-		k.request(resizes, nil, listed, scripts.SemaphoreResize, k.keys(), capacity, k.notAfter(), "PUBLISH", grants, k.keep()),
-		k.request(describes, a, listed, scripts.SemaphoreAvailable, k.keys()[:1]),
-		k.request(describes, a, listed, scripts.HoldsList, k.keys()[:1], "sb1s", 0, 100),
-		k.request(describes, a, nothing, scripts.LockWaiters, k.keys()[1:], 0, 100, 42),
+		k.request(renews, a, lengthened, proto.HoldsRenewScript, k.keys()[:1], name, 0),
+		k.request(yields, a, k.handedOver, proto.SemaphoreYieldScript, k.keys(), name, second, "", a.session, "PUBLISH", grants, k.keep()),
+		k.request(splits, a, nothing, proto.SemaphoreSplitScript, k.keys(), a.hold, second, k.notAfter(), name, a.session, "PUBLISH", grants, k.keep()),
+		k.request(resizes, nil, listed, proto.SemaphoreResizeScript, k.keys(), capacity, k.notAfter(), "PUBLISH", grants, k.keep()),
+		k.request(describes, a, listed, proto.SemaphoreAvailableScript, k.keys()[:1]),
+		k.request(describes, a, listed, proto.HoldsListScript, k.keys()[:1], "sb1s", 0, 100),
+		k.request(describes, a, nothing, proto.LockWaitersScript, k.keys()[1:], 0, 100, 42),
 	}
 }
 
@@ -519,7 +520,7 @@ func described(r *request, reply any) outcome {
 		return outcome{kind: text(list, 1)}
 	case wire.Done:
 		kind := text(list, 1)
-		if r.script == scripts.HolderDescribe && strings.Contains(turn+idle+ordered+toldTurn+toldOrdered, kind) {
+		if r.script == proto.HolderDescribeScript && strings.Contains(turn+idle+ordered+toldTurn+toldOrdered, kind) {
 			kind = "l"
 		}
 		return outcome{kind: kind}
@@ -556,27 +557,27 @@ func (k *quorumKind) requestOf(v verb, a *attempt) *request {
 		if v == enters {
 			mark = a.session
 		}
-		return k.request(v, a, acquired, scripts.RedlockAcquire, k.keys(), a.hold+unmarked+label, life/1000, k.notAfter(), mark, longestLease).gives(life)
+		return k.request(v, a, acquired, proto.RedlockAcquireScript, k.keys(), a.hold+unmarked+label, life/1000, k.notAfter(), mark, longestLease).gives(life)
 	case polls:
-		return k.request(v, nil, nothing, scripts.RedlockPoll, k.keys()[:1], a.session)
+		return k.request(v, nil, nothing, proto.RedlockPollScript, k.keys()[:1], a.session)
 	case leaves, withdraws:
 		floor := digits(0)
 		if v == leaves && a.stamp != "" {
 			floor = a.stamp
 		}
-		return k.request(v, a, nothing, scripts.RedlockRelease, k.keys()[:1], a.hold, floor, "PUBLISH", k.name+"unlocked", k.keep())
+		return k.request(v, a, nothing, proto.RedlockReleaseScript, k.keys()[:1], a.hold, floor, "PUBLISH", k.name+"unlocked", k.keep())
 	case renews:
 		if !a.ended {
-			return k.request(v, a, lengthened, scripts.HolderRenew, k.keys()[:1], a.hold, life/1000).gives(life)
+			return k.request(v, a, lengthened, proto.HolderRenewScript, k.keys()[:1], a.hold, life/1000).gives(life)
 		}
 	case fences:
 		if a.stamp != "" {
-			return k.request(v, a, nothing, scripts.RedlockFence, []string{k.holder(), k.name + "fence"}, a.hold, a.stamp)
+			return k.request(v, a, nothing, proto.RedlockFenceScript, []string{k.holder(), k.name + "fence"}, a.hold, a.stamp)
 		}
 	case heals:
 		if a.stamp != "" {
 			keys := []string{k.name + "epoch", k.holder(), k.name + "fence"}
-			return k.request(v, a, nothing, scripts.RedlockHeal, keys, k.notAfter(), a.hold+unmarked+label, a.stamp, 0, longestLease, digits(0), "", "1")
+			return k.request(v, a, nothing, proto.RedlockHealScript, keys, k.notAfter(), a.hold+unmarked+label, a.stamp, 0, longestLease, digits(0), "", "1")
 		}
 	}
 	return nil
@@ -587,6 +588,6 @@ func (k *quorumKind) probes(a *attempt) []*request {
 	fenced.stamp = digits(noon)
 	return []*request{
 		k.requestOf(tries, a), k.requestOf(polls, a), k.requestOf(leaves, a), k.requestOf(renews, a), k.requestOf(fences, &fenced), k.requestOf(heals, &fenced),
-		k.request(describes, nil, described, scripts.HolderDescribe, k.keys()[:1]),
+		k.request(describes, nil, described, proto.HolderDescribeScript, k.keys()[:1]),
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/signalbox-go/signalbox/scripts"
+	"github.com/signalbox-go/signalbox/internal/proto"
 )
 
 // entries returns where each hold stands: by key and hold.
@@ -264,7 +264,7 @@ func (w *latchWalk) start() *request {
 		w.expect("the round's stamp", text(list, 1), stamp)
 		return outcome{}
 	}
-	return w.request("start", nil, read, scripts.CountdownStart, w.key(), nonce, fmt.Sprintf("%08d", total), fmt.Sprintf("%010d", kept), digits(notAfter), "")
+	return w.request("start", nil, read, proto.CountdownStartScript, w.key(), nonce, fmt.Sprintf("%08d", total), fmt.Sprintf("%010d", kept), digits(notAfter), "")
 }
 
 // begun returns the round of a nonce, if it is the newest or among those that are remembered.
@@ -299,7 +299,7 @@ func (w *latchWalk) count() *request {
 		w.expect("how many are missing", list[1], int64(left))
 		return outcome{}
 	}
-	return w.request("count", nil, read, scripts.CountdownCount, w.key(), stamp, id, "PUBLISH", w.name+"ended")
+	return w.request("count", nil, read, proto.CountdownCountScript, w.key(), stamp, id, "PUBLISH", w.name+"ended")
 }
 
 // reset returns the request that ends a round, mostly the newest.
@@ -315,7 +315,7 @@ func (w *latchWalk) reset() *request {
 		}
 		return outcome{}
 	}
-	return w.request("reset", nil, read, scripts.CountdownReset, w.key(), nonce, "PUBLISH", w.name+"ended")
+	return w.request("reset", nil, read, proto.CountdownResetScript, w.key(), nonce, "PUBLISH", w.name+"ended")
 }
 
 // read returns the request for the state of the latch.
@@ -336,7 +336,7 @@ func (w *latchWalk) read() *request {
 		w.expect("how many are missing", list[3], int64(left))
 		return outcome{}
 	}
-	return w.request(polls, nil, read, scripts.CountdownRead, w.key())
+	return w.request(polls, nil, read, proto.CountdownReadScript, w.key())
 }
 
 func (w *latchWalk) expect(what string, got, want any) {
