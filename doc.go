@@ -45,6 +45,10 @@
 // late. Exclusion after a server has lost data: after a failover it may grant a held lock. If neither
 // may do harm, let the resource refuse smaller tokens than it has seen.
 //
+// # Errors
+//
+// "go doc signalbox.ErrHeld" lists all errors, such as ErrLost, ErrBusy and ErrNoReply, and which of them a server's words are.
+//
 // # Time
 //
 // A lease is 30 s long unless its kind says otherwise, and is renewed while it is held, so no call extends it.

@@ -27,7 +27,7 @@
 //  3. If the function fails or panics, or its process dies, nothing is stored. Then the next caller
 //     runs its function: after an error or a panic at once, after a crash when the lease has ended.
 //  4. A function whose lease was lost stores nothing if another call has acquired the lock since: Do
-//     returns ErrStale, and the outcome of the other call if there is one.
+//     returns signalbox.ErrStale, and the outcome of the other call if there is one.
 //  5. A call that finds the outcome stored costs one round trip and takes no lock.
 //  6. A caller returns when its context ends, and ends nothing but its own wait. Close waits for functions that
 //     still run, within its grace.

@@ -106,7 +106,7 @@ func (o *Once) Check() error { return o.root().Check() }
 //
 // If fn returned a value that could not be stored, Do returns an error:
 //
-//   - ErrStale: the lease was lost before. If another call has stored its outcome meanwhile, value
+//   - signalbox.ErrStale: the lease was lost before. If another call has stored its outcome meanwhile, value
 //     is that outcome, otherwise nil.
 //   - ErrTooLarge: value has more than MaxValue bytes.
 //   - ErrNotReplicated: it is stored, but fewer replicas than WithReplicas asks for confirmed it.
