@@ -20,8 +20,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/signalbox-go/signalbox"
-	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/internal/words"
+	"github.com/signalbox-go/signalbox/scripts"
 )
 
 const doctorHelp = `Check whether the server suits locks: its version, topology, memory and eviction, the rights of the user, whether it accepts
@@ -332,7 +332,7 @@ func (e *examination) checkTopology(ctx context.Context) {
 func (e *examination) probeSlots(ctx context.Context) (shown bool, unknown error) {
 	const keys = 32 // two equal shards are taken for one server once in 2^31 times
 	base := e.prefix + "shards:" + rand.Text() + ":"
-	probe := e.client.B().Eval().Script(wire.ProbeSlotsScript.Source).Numkeys(keys).Key()
+	probe := e.client.B().Eval().Script(scripts.Load("session/probe-slots", 1).Source).Numkeys(keys).Key()
 	var calls, undo rueidis.Commands
 	for i := range keys {
 		key := base + strconv.Itoa(i)
