@@ -35,7 +35,7 @@ func pay(ctx context.Context, client *redis.Client) error {
 	defer session.Close(context.WithoutCancel(ctx)) // ctx may have ended by then
 
 	return reentrant.New(session, "order/42").Do(ctx, func(ctx context.Context, lease signalbox.Lease) error {
-		return markPaid(ctx, client, lease.Token()) // ctx ends if the lease is lost, and Do returns ErrLost, also after nil
+		return markPaid(ctx, client, lease.Token()) // if the lease is lost, ctx ends, and Do returns signalbox.ErrLost, also after nil
 	})
 }
 
