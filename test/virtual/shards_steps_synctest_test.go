@@ -817,11 +817,28 @@ func serverVerbs() map[string]randomVerb {
 // groupKeys returns the keys of the group.
 func groupKeys() []string { return locktest.Keys("a").ShardKeys() }
 
+// keeps makes a copy of the group's data. If it had another count then, the group may have that again, and the one of now once more
+// before a function starts: its shards are others then, also if nobody has seen that.
+func (g *randomGroup) keeps() (restore func()) {
+	restoreData := g.server.backup()
+	g.state.Lock()
+	count, seen := g.state.count, g.seen
+	g.state.Unlock()
+	return func() {
+		restoreData()
+		g.state.Lock()
+		if g.state.count != count || g.seen != seen {
+			g.seen = 0
+		}
+		g.state.Unlock()
+	}
+}
+
 // step does a step, and counts how it ended.
 func (g *randomGroup) step(s shardStep) {
 	if g.server.backup != nil {
 		const back = 3
-		g.kept = append(g.kept, g.server.backup())
+		g.kept = append(g.kept, g.keeps())
 		g.kept = g.kept[max(0, len(g.kept)-back):]
 	}
 	time.Sleep(s.after)
