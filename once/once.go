@@ -113,7 +113,7 @@ func (o *Once) Check() error { return o.root().Check() }
 //   - ErrUnconfirmed: the server did not reply, so it may be stored or not. value is fn's.
 //   - ErrRefused and other errors: value is fn's, and is not stored.
 //
-// The value is tried to be stored as long as the lease lives, and for one second after that. Do
+// The value is tried to be stored, also after an ErrDenied, as long as the lease lives, and for one second after that. Do
 // in fn with the context of fn returns ErrHeld: fn would wait for itself.
 func (o *Once) Do(ctx context.Context, fn Func) (value []byte, ran bool, err error) {
 	r, err := o.do(ctx, fn)

@@ -46,11 +46,14 @@
 //     renews makes the lock end a lockWatchdogTimeout later, so leases of readers beside it should
 //     be no longer than that: use WithMaxHold, not a long WithFixedLease. Do not take one name both as
 //     RLock and as RReadWriteLock.
-//   - Permits are granted in no order. Redisson counts those that are free in one key, and lists those that are held in another:
-//     if one of the two is deleted or restored alone, too few or too many are granted. Delete both then.
+//   - Permits are granted in no order among processes. Redisson counts those that are free in one key, and lists those
+//     that are held in another: if one of the two is deleted or restored alone, too few or too many are granted.
+//     Delete both then.
 //   - A latch has neither ids nor rounds in Java. So each CountDown counts, even a repeated one, and all rounds have
-//     the ID 1. A call without a reply is not repeated and returns ErrUnconfirmed. If the next round starts just
-//     as Wait is called, Wait may wait for that one. Keys never end: countdown.Keep is ErrBadOption.
+//     the ID 1: a late CountDown counts in the round that runs then. No message opens a round early, but a
+//     key that is lost or deleted does. A call without a reply is not repeated and returns ErrUnconfirmed. If the
+//     next round starts just as Wait is called, Wait may wait for that one. Keys never end: countdown.Keep is
+//     ErrBadOption.
 //
 // # Lists
 //
