@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/signalbox-go/signalbox/internal/hold"
 	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
@@ -26,12 +27,8 @@ const (
 	undecided int64 = -1
 )
 
-const (
-	// renewalsPerLease is the part of the lease after which it is renewed.
-	renewalsPerLease = 3
-	// minYoungPause is how much of a first lease must be left for one more renewal.
-	minYoungPause = 200 * time.Millisecond
-)
+// minYoungPause is how much of a first lease must be left for one more renewal.
+const minYoungPause = 200 * time.Millisecond
 
 // RunByKey implements hold.BatchRunner. It returns when every hold is decided, or all servers have replied, or
 // ctx ends. Servers that have not replied by then continue until ctx would have ended: their holds
@@ -162,7 +159,7 @@ func (d *round) add(m *session.Session, replies []wire.KeyedReply) (lacking []la
 func (h *quorumHold) renewYoung() {
 	terms, now := &h.lock.base.Terms, timers.Now()
 	left := h.ballot.sent.Add(terms.First()).Until(now)
-	if left >= minYoungPause && terms.First() < terms.Lease/renewalsPerLease {
+	if left >= minYoungPause && terms.First() < terms.Lease/hold.RenewalsPerLife {
 		h.Term.RenewBy(now.Add(left / 2))
 	}
 }

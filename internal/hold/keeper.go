@@ -21,8 +21,8 @@ const (
 	// maxKeys bounds a renewal script: 256 keys keep a server busy for some 0.4 ms, in which it serves no
 	// other client; more saves next to nothing.
 	maxKeys = 256
-	// renewalsPerLife divides a life into renewal intervals: a lease is renewed when a third of it is over.
-	renewalsPerLife = 3
+	// RenewalsPerLife divides a life into renewal intervals: a lease is renewed when a third of it is over.
+	RenewalsPerLife = 3
 	// minPatience and maxPatience bound how long a batch waits for its reply.
 	minPatience = 10 * time.Millisecond
 	maxPatience = 2 * time.Second
@@ -144,7 +144,7 @@ func (k *Keeper) renew(now timers.Instant, script *scripts.Script, terms []renew
 	patience := maxPatience
 	for _, r := range terms {
 		if r.life > 0 {
-			patience = min(patience, max(min(r.life, r.given)/renewalsPerLife, minPatience))
+			patience = min(patience, max(min(r.life, r.given)/RenewalsPerLife, minPatience))
 		}
 	}
 	ctx, cancel := context.WithTimeout(k.ctx, patience)
@@ -200,7 +200,7 @@ func (k *Keeper) report(terms []renewal, from timers.Instant, err error) {
 
 // late returns how far past its due time the renewal was requested: a renewal is due a third of the life after the last one.
 func (r *renewal) late() time.Duration {
-	return r.given - timers.Allowance(r.given) - r.left - r.given/renewalsPerLife
+	return r.given - timers.Allowance(r.given) - r.left - r.given/RenewalsPerLife
 }
 
 // gone is what a script that renews returns for a hold that does not exist.

@@ -141,7 +141,7 @@ func (t *Term) Start(sent timers.Instant) {
 		return
 	}
 	if t.config.Renewed {
-		interval := t.mu.given / renewalsPerLife
+		interval := t.mu.given / RenewalsPerLife
 		t.mu.due = dueAfter(sent, t.grainLocked(interval), jitter(interval))
 	}
 	t.scheduleLocked(now)
@@ -262,7 +262,7 @@ func (t *Term) Extended(life time.Duration, sent timers.Instant) bool {
 }
 
 func (t *Term) extendLocked(life time.Duration, sent timers.Instant) {
-	interval := life / renewalsPerLife
+	interval := life / RenewalsPerLife
 	in := interval
 	if life > t.mu.given {
 		in = jitter(interval) // terms that were young together do not stay together

@@ -527,7 +527,7 @@ func (c *crowdOf) weathered() {
 	overlaps, falling := c.violations(holds)
 	inLoss := 0
 	for _, h := range holds {
-		if c.meetsLoss(h.took, max(h.took, h.good)) {
+		if c.isInLoss(h) {
 			inLoss++
 		}
 	}
@@ -648,10 +648,12 @@ func holdsOf(k Kind, said []action) (all []*heldBy) {
 	return all
 }
 
+// isInLoss reports whether nothing was promised for some time of a hold.
+func (c *crowdOf) isInLoss(h *heldBy) bool { return c.meetsLoss(h.took, max(h.took, h.good)) }
+
 // violations returns how many holds began while others took all, and how many tokens fell, beside the times for which nothing is promised.
 func (c *crowdOf) violations(holds []*heldBy) (overlaps, falling int) {
 	takes := [2]int{c.kind.takes(), c.kind.rival().takes()}
-	excluded := func(h *heldBy) bool { return c.meetsLoss(h.took, max(h.took, h.good)) }
 	byTime := slices.SortedFunc(slices.Values(holds), func(a, b *heldBy) int { return cmp.Compare(a.took, b.took) })
 	var open []*heldBy
 	for i, h := range byTime {
@@ -663,11 +665,11 @@ func (c *crowdOf) violations(holds []*heldBy) (overlaps, falling int) {
 		sum, all := 0, 0
 		for _, o := range open {
 			all += takes[side(o.rival)]
-			if !excluded(o) {
+			if !c.isInLoss(o) {
 				sum += takes[side(o.rival)]
 			}
 		}
-		if isHeld && sum > max(c.kind.Of, 1) && !excluded(h) {
+		if isHeld && sum > max(c.kind.Of, 1) && !c.isInLoss(h) {
 			overlaps++
 		} else if isHeld && all > max(c.kind.Of, 1) {
 			tally.Add("overlaps in a loss", c.kind.folder(), 1)
