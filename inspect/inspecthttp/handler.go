@@ -89,8 +89,8 @@ const (
 	maxPages = 32
 	// pageTimeout is how long a request waits for its turn, and for a name that is read.
 	pageTimeout = 5 * time.Second
-	// readTimeout is how long a client may take to read a page, if the service has no limit. Others may wait for its turn.
-	readTimeout = 30 * time.Second
+	// writeTimeout is how long the write of a page may take, if the http.Server has no WriteTimeout. Others may wait for its turn.
+	writeTimeout = 30 * time.Second
 	// largestForm has room for the holds of an entry of the list.
 	largestForm = 4 << 10
 )
@@ -175,7 +175,7 @@ func (h *Handler) inTurn(page http.HandlerFunc) http.HandlerFunc {
 		select {
 		case h.pages <- struct{}{}:
 			defer func() { <-h.pages }()
-			defer limitReader(w, r)()
+			defer setWriteDeadline(w, r)()
 			page(w, r)
 		case <-r.Context().Done(): // no client is left
 		case <-patience.C:
@@ -185,14 +185,14 @@ func (h *Handler) inTurn(page http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// limitReader lets a client that reads a page too slowly lose its connection, and with it the turn. It returns what ends the limit: the
+// setWriteDeadline lets a client that reads a page too slowly lose its connection, and with it the turn. It returns what clears it: the
 // connection may serve other requests. A server that has a limit of its own sets it for each of them, and keeps it.
-func limitReader(w http.ResponseWriter, r *http.Request) (end func()) {
+func setWriteDeadline(w http.ResponseWriter, r *http.Request) (reset func()) {
 	if server, _ := r.Context().Value(http.ServerContextKey).(*http.Server); server == nil || server.WriteTimeout > 0 {
 		return func() {}
 	}
 	conn := http.NewResponseController(w)
-	_ = conn.SetWriteDeadline(time.Now().Add(readTimeout)) // the service's ResponseWriter may have none
+	_ = conn.SetWriteDeadline(time.Now().Add(writeTimeout)) // the service's ResponseWriter may have none
 	return func() { _ = conn.SetWriteDeadline(time.Time{}) }
 }
 

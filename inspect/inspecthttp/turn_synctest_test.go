@@ -102,7 +102,7 @@ func TestASlowClientKeepsNoTurn(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		require.Len(t, h.pages, maxPages)
-		time.Sleep(readTimeout)
+		time.Sleep(writeTimeout)
 		require.Empty(t, h.pages)
 
 		conn := dial("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -112,7 +112,7 @@ func TestASlowClientKeepsNoTurn(t *testing.T) {
 			require.NoError(t, err)
 			_, err = io.Copy(io.Discard, reply.Body)
 			require.NoError(t, err)
-			time.Sleep(2 * readTimeout)
+			time.Sleep(2 * writeTimeout)
 			_, err = io.WriteString(conn, "GET /sessions HTTP/1.1\r\nHost: a\r\n\r\n")
 			require.NoError(t, err)
 		}

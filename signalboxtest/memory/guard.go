@@ -15,8 +15,8 @@ const (
 	largestRequest, mostArguments = 8 << 20, 1 << 16
 	// longestHeader is how long the line before an argument is at most.
 	longestHeader = 32
-	// readerPatience is how long a client may not read. A message for it holds up all others meanwhile.
-	readerPatience = 2 * time.Second
+	// writeTimeout is how long a write may take to a client that does not read. It holds up all others meanwhile.
+	writeTimeout = 2 * time.Second
 )
 
 var errNoRequest = errors.New("this is no request, or it is too large")
@@ -86,10 +86,10 @@ func (c *guardedConn) begin(header string) bool {
 
 // Write implements net.Conn.
 func (c *guardedConn) Write(b []byte) (int, error) {
-	_ = c.SetWriteDeadline(time.Now().Add(readerPatience)) // without one it waits for longer
+	_ = c.SetWriteDeadline(time.Now().Add(writeTimeout)) // without one it waits for longer
 	n, err := c.Conn.Write(b)
 	if err != nil {
-		_ = c.Close() // the server does not look at the error
+		_ = c.Close() // the server ignores the error
 	}
 	return n, err
 }
