@@ -29,7 +29,7 @@ func run(url string) error {
 	}
 	defer session.Close(context.Background()) // not ctx: it may have ended by then
 
-	lease, err := reentrant.New(session, "report").Lock(ctx) // waits in the queue until ctx ends; the lease goes on
+	lease, err := reentrant.New(session, "report").Lock(ctx) // waits in the queue until ctx ends; the lease continues
 	if err != nil {
 		return err
 	}

@@ -93,7 +93,7 @@ func TestWhatIsMissingFails(t *testing.T) {
 	require.Contains(t, all, "it happened: a slot moves: 0, needed 1")
 }
 
-// A step that draws what happens goes on by other seeds until its floors are met, three times at most, and not after a failure.
+// A step that draws what happens continues by further seeds until its floors are met, three times at most, and not after a failure.
 func TestAStepContinuesUntilItsFloorsAreMet(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
