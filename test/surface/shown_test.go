@@ -60,7 +60,7 @@ func TestEveryNameIsShownOrHasAReason(t *testing.T) {
 	}
 }
 
-// readReasons returns the patterns of the file: "pattern: reason", where * is any text.
+// readReasons returns the patterns of the file: "pattern -- reason", where ** is any text.
 func readReasons(tb testing.TB) map[string]*regexp.Regexp {
 	tb.Helper()
 	text, err := os.ReadFile(unshown)
