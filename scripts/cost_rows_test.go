@@ -509,7 +509,7 @@ func shardCosts() []costRow {
 		{script: proto.ShardsPollScript, crowd: "Shards", base: one, fill: aShardGroup, keys: keys, args: with(firstMember, digits(noon+3*second), "PUBLISH", "c")},
 		{script: proto.ShardsPollScript, crowd: "Requests", base: sixteen, fill: calmShards, keys: keys, args: with(nextMember, digits(0), "PUBLISH", "c")},
 		{script: proto.ShardsReleaseScript, crowd: "Shards", base: one, fill: aShardGroup, keys: keys, args: release},
-		{script: proto.ShardsLeaveScript, crowd: "Shards", base: sixteen, fill: aShardGroup, keys: keys, args: with(firstMember, "PUBLISH", "c")},
+		{script: proto.ShardsLeaveScript, crowd: "Shards", base: sixteen, fill: aShardGroup, keys: keys, args: with(firstMember, 1, "PUBLISH", "c")},
 		{script: proto.ShardsReadScript, crowd: "Shards", base: 200 + 3*512, fill: aShardGroup, keys: keys, args: with(digits(0), digits(0), digits(0), "")},
 		{script: proto.ShardsSetScript, crowd: "Shards", base: one, fill: aShardGroup, keys: keys, args: with(nextMember, 2, 9, "l", "elsewhere", 1, "PUBLISH", "c")},
 		{script: proto.ShardsMoveScript, crowd: "Shards", base: one, fill: aShardGroup, keys: keys, args: with("0", nextMember, later, "PUBLISH", "c")},

@@ -43,7 +43,7 @@ func TestMembersOfAGroupWorkWhenMemoryIsFull(t *testing.T) {
 		m.clock += second
 	}
 	send(proto.ShardsSetScript, firstMember, 2, mostShards, "l", strings.Repeat("v", 256), 1, "PUBLISH", "c")
-	send(proto.ShardsLeaveScript, firstMember, "PUBLISH", "c")
+	send(proto.ShardsLeaveScript, firstMember, 1, "PUBLISH", "c")
 	send(proto.ShardsEndScript, nextMember, "PUBLISH", "c")
 	_, err := m.tryKeys(proto.ShardsJoinScript, keys, shardJoin(holdOf("c"), 64)...)
 	require.ErrorContains(t, err, "OOM")
@@ -63,7 +63,7 @@ func TestAKeyThatIsNoGroupIsLeftAlone(t *testing.T) {
 				proto.ShardsJoinScript:    shardJoin(ours, 64),
 				proto.ShardsPollScript:    {firstMember, digits(0), "PUBLISH", "c"},
 				proto.ShardsReleaseScript: {firstMember, "", "PUBLISH", "c"},
-				proto.ShardsLeaveScript:   {firstMember, "PUBLISH", "c"},
+				proto.ShardsLeaveScript:   {firstMember, 1, "PUBLISH", "c"},
 				proto.ShardsReadScript:    {digits(0), digits(0), digits(0), ""},
 				proto.ShardsSetScript:     {firstMember, 1, 1, "l", "", 1, "PUBLISH", "c"},
 				proto.ShardsMoveScript:    {"0", firstMember, later, "PUBLISH", "c"},

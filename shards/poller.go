@@ -32,7 +32,8 @@ type poller struct {
 	seen    string           // the version of the last news
 	tries   [taskCount]tries // the tries of each task
 	replied timers.Instant   // when the last call was sent that had a reply
-	gone    bool             // the server knows no such member: releases alone may still have an effect
+	gone    bool             // the server knows no such member, or has ended it: releases and a leave may still have an effect
+	left    bool             // the server knows that nothing is left
 	names   *syncer          // names that are yet to be set; nil if no name is
 	lostOf  string           // when a caller gave the group the set of what the server may have lost; see compare
 	lostSet string           // what the last poll knew of a set that the server has lost, until it is said again; or ""
@@ -194,12 +195,13 @@ func (ms *membership) nextTask(now timers.Instant) (next task, in time.Duration)
 			poll.due = now
 		}
 	}
-	isDone := ms.state == retiring && ms.owned == 0
-	if isDone && (p.isFailing() && now.Mono()-p.replied.Mono() > m.group.base.Terms.Lease || p.gone && len(ms.releases) == 0) {
+	hasStopped := ms.state == retiring && ms.owned == 0
+	if hasStopped && (p.isFailing() && now.Mono()-p.replied.Mono() > m.group.base.Terms.Lease || p.left) {
 		return endTask, 0 // nothing is left to send, or the lease of what is left has ended at the server
 	}
+	isDone := hasStopped && len(ms.releases) == 0
 	wanted := [taskCount]bool{
-		leaveTask: !p.gone && ms.state == retiring && (ms.known != m.mu.desired.number || isDone),
+		leaveTask: ms.state == retiring && (!p.gone && (ms.known != m.mu.desired.number || hasStopped) || isDone),
 		// The limit of what is not taken up falls by its releases, and only after them by the settings: so none that works is asked for.
 		settingsTask: !p.gone && ms.state == active && ms.known != m.mu.desired.number && !(m.mu.reader.isStuck() && len(ms.releases) > 0),
 		pollTask:     !p.gone,
@@ -365,29 +367,26 @@ func (ms *membership) sendSettings() error {
 	return nil
 }
 
-// sendLeave says that the member takes nothing more and, once all is released, that it is gone.
+// sendLeave says that the member takes nothing more and, once all is released, that it is done: the server takes back what it granted
+// in replies that were lost, also if the next membership has ended this one. No function of those will run, since a membership that
+// retires takes nothing up.
 func (ms *membership) sendLeave() error {
 	p, m := &ms.poller, ms.member
 	m.mu.Lock()
 	number := m.mu.desired.number
+	isDone := ms.owned == 0 && len(ms.releases) == 0
 	m.mu.Unlock()
-	reply, gone, err := ms.send(m.group.call(proto.ShardsLeaveScript, proto.ShardsMember{Number: ms.number, Publish: m.group.publish()}.AppendTo(nil)))
+	reply, gone, err := ms.send(m.group.call(proto.ShardsLeaveScript, proto.ShardsLeave{Number: ms.number, Done: proto.Flag(isDone), Publish: m.group.publish()}.AppendTo(nil)))
 	if err != nil || gone {
+		p.left = err == nil && isDone
 		return err
 	}
 	left := proto.ReadShardsChanged(&reply)
 	ms.pollSoon(left)
 	m.mu.Lock()
 	ms.known = number
-	isDone := ms.owned == 0 && len(ms.releases) == 0
 	m.mu.Unlock()
-	if left.Left == 0 && isDone {
-		p.gone = true
-		return nil
-	}
+	p.left = left.Left == 0 && isDone
 	p.tries[leaveTask].due = timers.Now().Add(leavePause)
-	if isDone {
-		p.tries[pollTask].due = timers.Now() // it says what is left
-	}
 	return nil
 }

@@ -53,7 +53,7 @@ var calls = []callRow{
 	{proto.ShardsJoinScript, &proto.ShardsJoin{}},
 	{proto.ShardsPollScript, &proto.ShardsPoll{}},
 	{proto.ShardsReleaseScript, &proto.ShardsRelease{}},
-	{proto.ShardsLeaveScript, &proto.ShardsMember{}},
+	{proto.ShardsLeaveScript, &proto.ShardsLeave{}},
 	{proto.ShardsEndScript, &proto.ShardsMember{}},
 	{proto.ShardsSetScript, &proto.ShardsSet{}},
 	{proto.ShardsMoveScript, &proto.ShardsMove{}},

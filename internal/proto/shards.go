@@ -110,7 +110,18 @@ func (c ShardsRelease) AppendTo(args []string) []string {
 	return append(args, c.Number, c.Shards, c.Verb, c.Channel)
 }
 
-// ShardsMember is the call of shards/leave and of shards/end.
+// ShardsLeave is the call of shards/leave. A member that is Done runs nothing, and will run nothing.
+type ShardsLeave struct {
+	Number, Done string
+	Publish
+}
+
+// AppendTo appends the arguments in the order of the header.
+func (c ShardsLeave) AppendTo(args []string) []string {
+	return append(args, c.Number, c.Done, c.Verb, c.Channel)
+}
+
+// ShardsMember is the call of shards/end.
 type ShardsMember struct {
 	Number string
 	Publish

@@ -1,6 +1,7 @@
 -- shards/leave v1
 -- Ends a membership: the member gets no shard any more, and those that it owns are promised to
--- others. Called again after the last one was released it removes the member. Any number of times.
+-- others. Called again after the last one was released it frees the grants that the member never
+-- heard of, and removes it. Any number of times.
 --
 -- KEYS[1]  group  hash: see shards/poll v1
 -- KEYS[2]  members  hash: see shards/poll v1
@@ -11,18 +12,19 @@
 -- KEYS[7]  rows  hash: see shards/poll v1
 -- KEYS[8]  index  sorted set by lex: see shards/poll v1
 -- ARGV[1]  number  of the member
--- ARGV[2]  verb  PUBLISH or SPUBLISH
--- ARGV[3]  channel  of news, without the session that it ends with
+-- ARGV[2]  done  1 if none of its functions runs, and none will; else 0
+-- ARGV[3]  verb  PUBLISH or SPUBLISH
+-- ARGV[4]  channel  of news, without the session that it ends with
 -- returns  {1, now, more, left}  left shards are its own or promised to it; 0: it is removed. more
 --            is 1 if a poll is due at once
 --          {0, now}  no member
 -- effects  writes the KEYS; publishes number to the channels of the sessions whose members are
 --          concerned, except this one
--- cost     O(log n): TIME, HMGET, HGET twice, PEXPIRE, ZLEXCOUNT four times, ZRANGE five times,
+-- cost     O(log n): TIME, HMGET, HGET twice, PEXPIRE, ZLEXCOUNT four times, ZRANGE six times,
 --          HSET; about 20 for each shard that is asked for, of which a call does 16
 local group, members, ends, donors, takers, proven, rows, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
-local number, verb, channel = ARGV[1], ARGV[2], ARGV[3]
-assert(#number == STAMP_LENGTH, 'bad argument')
+local number, done, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+assert(#number == STAMP_LENGTH and string.find(done, '^[01]$'), 'bad argument')
 
 -- include shards/work
 
@@ -35,6 +37,11 @@ redis.call('PEXPIRE', group, GROUP_TTL_MS)
 if member.state ~= 'g' and member.state ~= 'e' then
   set_state(number, member, 'g')
   drop_requested(number, member)
+end
+for _, entry in ipairs(done == '1' and find('n:' .. number, budget) or {}) do
+  local shard = string.match(entry, '^n:%d+:%d+:(.*)$')
+  release_shard(shard, read_row(shard), 'd', 0)
+  budget = budget - 1
 end
 work()
 if not find('n:' .. number, 1)[1] then

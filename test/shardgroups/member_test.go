@@ -182,7 +182,7 @@ func (m *member) set(weight, limit int, mode string) {
 func (m *member) leave() int64 {
 	m.Helper()
 	m.leaves = true
-	reply := m.call(proto.ShardsLeaveScript, m.number, "PUBLISH", channel)
+	reply := m.call(proto.ShardsLeaveScript, m.number, proto.Flag(len(m.owns) == 0), "PUBLISH", channel)
 	if integer(reply[0]) == 0 || integer(reply[3]) == 0 {
 		m.isGone = true
 		clear(m.owns)

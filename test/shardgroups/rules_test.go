@@ -533,7 +533,7 @@ func waitsUntilRead(tb testing.TB) {
 		},
 		"an end by force": func(w *world, cut, _ *member) { w.call(proto.ShardsEndScript, cut.number, "PUBLISH", channel) },
 		"a leave": func(w *world, cut, _ *member) {
-			w.call(proto.ShardsLeaveScript, cut.number, "PUBLISH", channel) // its reply is lost
+			w.call(proto.ShardsLeaveScript, cut.number, 0, "PUBLISH", channel) // its reply is lost
 		},
 	} {
 		w := newWorld(newGroup(tb), 8)

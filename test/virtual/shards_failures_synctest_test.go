@@ -113,6 +113,28 @@ func TestAShardCallThatFailsStarvesNoOther(t *testing.T) {
 	}
 }
 
+// P2: a member that joins again says of the membership that it lost when nothing of it runs any more. Shards that were granted to that
+// one in replies that were lost have an owner at once, and not after a lease.
+func TestWhatALostMembershipNeverHeardOfIsFree(t *testing.T) {
+	t.Parallel()
+	const n = 8
+	bubbleOfUsers(t, func(w *fixture) {
+		l := newShardLog(w)
+		members := l.some(n, 2)
+		dead, cut := members[0], members[1]
+		dead.kill()
+		time.Sleep(shards.DefaultLease - time.Second)
+		cut.wire.swallowsReplies.Store(true) // it takes the shards of the dead, and does not hear of that
+		time.Sleep(shards.DefaultLease - 2*time.Second)
+		require.Zero(w, cut.load(), "its lease is lost")
+		cut.wire.heal()
+		l.untilEven(n, cut)
+		time.Sleep(time.Minute)
+		_, gaps := l.reset()
+		require.Less(w, at(gaps, 1), 2*shards.DefaultLease, "the lease of the dead, and the time in which no reply came")
+	})
+}
+
 // configured is a group of three members, one of which changes a setting.
 type configuredGroup struct {
 	w       *fixture

@@ -110,6 +110,7 @@
 #define WAIT_AT_FIRST 13  /* a new group grants nothing for a while */
 #define FORCE 14          /* a drain that takes longer than its limit ends, and its shard is granted to another member */
 #define FROM_KNOWING 15   /* the limit counts from a poll that says that the owner has heard; not from the reply that asks it */
+#define WHEN_STOPPED 17     /* a leave says that the member is done when none of its functions runs */
 #define KNOWN_BY_TOKEN 16   /* a poll names what its sender has heard, so that a late one says nothing of a later request */
 #ifndef DROP
 #define DROP 0
@@ -174,7 +175,7 @@ mtype kind[M];
 byte whose[M];              /* the process that sends or reads it */
 byte number[M];             /* JOIN: of its lost lease */
 byte shard[M];
-byte rank[M];               /* a token; JOIN and JOINED: the attempt */
+byte rank[M];               /* a token; JOIN and JOINED: the attempt; LEAVE: it is done */
 byte left[M];
 bit late[M];                /* PROMPT: it is not delivered in this tick */
 
@@ -357,6 +358,15 @@ inline script(caller) {
 /* A leave, and a join that names the lost number. */
 inline leaves(m) {
   if :: status[m] == ALIVE -> status[m] = LEAVES :: else fi
+}
+/* It is done: what it was granted, and never read, is free. */
+inline ends_grants(m) {
+  for (c : 0 .. N-1) {
+    if
+    :: owner[c] == m -> reached(21); if :: !requested[c] && load[m] > 0 -> load[m]-- :: else fi; hand_over(c)
+    :: else
+    fi
+  }
 }
 inline remove_empty_leavers() {
   for (b : 0 .. I-1) {
@@ -612,7 +622,7 @@ proctype Runs(byte w) {
   :: d_step { p[w].state == IN && p[w].until > 0 && steps(w) && room && (PROMPT -> changes < CHANGES : CHURN) ->
        trace("process %d leaves\n", w, 0, 0);
        if :: PROMPT -> changes++; calm = 0 :: else fi;
-       p[w].state = LEAVING; put(LEAVE, w, p[w].number, 0, 0, 0);
+       p[w].state = LEAVING; put(LEAVE, w, p[w].number, 0, !kept(WHEN_STOPPED), 0);
        for (a : 0 .. N-1) { if :: F(w, a).state == RUNS -> stop(w, a) :: else fi };
        tidy() }
   :: d_step { p[w].state != OUT && may_fail -> fault; trace("process %d dies\n", w, 0, 0);
@@ -620,8 +630,8 @@ proctype Runs(byte w) {
        ends_functions(w); tidy() }
   :: d_step { PROMPT && is_in(w) && !p[w].stopped && may_fail -> fault; p[w].stopped = 1; trace("process %d stops\n", w, 0, 0) }
   :: d_step { PROMPT && p[w].stopped -> p[w].stopped = 0; p[w].did = 0; calm = 0; trace("process %d resumes\n", w, 0, 0) }
-  :: d_step { p[w].state == LEAVING && !runs_any(w) && (!PROMPT || p[w].did) && steps(w) -> trace("process %d has left\n", w, 0, 0);
-       p[w].state = OUT; p[w].number = NONE; p[w].until = 0; ends_functions(w); p[w].did = 0; tidy() }
+  :: d_step { p[w].state == LEAVING && !runs_any(w) && (!PROMPT || p[w].did) && steps(w) && room -> trace("process %d has left\n", w, 0, 0);
+       put(LEAVE, w, p[w].number, 0, 1, 0); p[w].state = OUT; p[w].number = NONE; p[w].until = 0; ends_functions(w); p[w].did = 0; tidy() }
   od
 }
 
@@ -653,7 +663,8 @@ proctype Wire(byte k) {
   :: d_step { kind[k] == POLL -> take(k); arrives; poll(me, n, s, l); tidy() }
   :: d_step { kind[k] == RENEW -> take(k); arrives; renew(me, n, l); tidy() }
   :: d_step { kind[k] == RELEASE -> take(k); arrives; release(n, s, t); tidy() }
-  :: d_step { kind[k] == LEAVE -> take(k); arrives; script(NONE); leaves(n); remove_empty_leavers(); work(NONE); tidy() }
+  :: d_step { kind[k] == LEAVE -> take(k); arrives; script(NONE);
+       if :: known(n) && status[n] != OVER -> leaves(n); if :: t -> ends_grants(n) :: else fi; remove_empty_leavers(); work(NONE) :: else fi; tidy() }
   :: d_step { kind[k] != 0 && !request(kind[k]) && !p[whose[k]].stopped -> take(k); arrives; read(me) }
   :: d_step { kind[k] != 0 && may_fail -> take(k); trace("  %e of process %d, member %d, is lost\n", got, me, n); fault; tidy() }
   :: d_step { (kind[k] == JOIN || kind[k] == RELEASE || kind[k] == LEAVE) && room && (PROMPT -> faults < FAULTS : DOUBLE) ->
