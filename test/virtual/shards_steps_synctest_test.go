@@ -582,7 +582,9 @@ func memberVerbs() map[string]randomVerb {
 			if m.joined == nil {
 				return "nothing"
 			}
-			m.pause = time.Now().Add(lasts)
+			if until := time.Now().Add(lasts); until.After(m.pause) { // a reader that is kept already does not look again
+				m.pause = until
+			}
 			return "done"
 		}},
 		"weight": {3, func(g *randomGroup, s shardStep) string {
