@@ -172,14 +172,15 @@ func (d *clientMaker) check(ctx context.Context, client rueidis.Client, s *sessi
 
 // checkServer returns an error if the client of one server is connected to a replica, as behind an endpoint for readers, or to a
 // node of a cluster whose other nodes it would never reach. Behind sentinels and in a cluster the client finds the primaries
-// itself. A server that does not say is neither. Last it asks the server whether it is new enough, which the session remembers.
+// itself. A server that does not say is neither. Last it asks the server whether it is new enough, which the session remembers; in a
+// cluster any node that replies.
 func checkServer(ctx context.Context, client rueidis.Client, s *session.Session, r *wire.Runner) error {
 	if client.Mode() == rueidis.ClientModeStandalone {
 		if err := refuseServer(ctx, client, s, r); err != nil {
 			return err
 		}
 	}
-	err := s.Handshakes.Greet(ctx, r)
+	err := s.Handshakes.GreetAny(ctx, r)
 	if err != nil && ctx.Err() != nil {
 		return errs.Ended(ctx)
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"sync/atomic"
 	"syscall"
@@ -127,6 +128,31 @@ func listensForGrants(t *testing.T, topology redistest.Topology) bool {
 		}
 	}
 	return false
+}
+
+// Some nodes of a cluster are away while the others serve: a session begins as one would that is older.
+func TestLateCluster_BeginsWithTheNodesThatReply(t *testing.T) {
+	t.Parallel()
+	redistest.Slow(t, "a cluster")
+	cluster := redistest.StartCluster(t, redistest.WithArgs("--cluster-require-full-coverage", "no", "--cluster-replica-no-failover", "yes"))
+	down := cluster.Owner(t, cluster.Slot(t, "{hello}")) // what the first connection asks first
+	var name string
+	for i := 0; name == "" || cluster.Owner(t, cluster.Slot(t, "{"+name+"}")) == down; i++ {
+		name = fmt.Sprint("n", i)
+	}
+	var o rueidis.ClientOption
+	cluster.Client(t, func(given *rueidis.ClientOption) { o = *given })
+	for _, takeAway := range []func(){down.Freeze, down.Kill} {
+		takeAway()
+		for _, options := range [][]signalbox.SessionOption{nil, {signalbox.WithLazyConnect()}} {
+			s, err := signalbox.DialWith(t.Context(), o, options...)
+			require.NoError(t, err)
+			lease, err := reentrant.New(s, name).Lock(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, lease.Unlock())
+			require.NoError(t, s.Close(t.Context()))
+		}
+	}
 }
 
 // What a cluster cannot have is an error of the first call, and of Check after that.

@@ -56,7 +56,7 @@ func WithOnClose(f func()) SessionOption {
 // The session begins to connect in the background. Further attempts follow only while a call waits, after pauses that grow from 10 ms to a
 // second. Calls behave as in an outage that begins with the session. Lock, and every other call that repeats its request, waits within
 // its context. TryLock, Holder and other calls that ask once join the attempt that is under way, for dial_timeout and write_timeout at
-// most. If there is none, they return the error of the last one.
+// most. If there is none, they return the error of the last one. Of a cluster one node has to reply.
 //
 // Some errors show only in a reply of the server: ErrDenied, ErrOldServer, ErrUnsupported, and ErrBadOption for a database that does not
 // exist, for a server that is no sentinel, and for a sentinel without master_set. Each ends the calls that wait, and the next call tries

@@ -227,7 +227,7 @@ func reply(w http.ResponseWriter, r *http.Request, status int, page string, data
 	w.Header().Set("Content-Type", kind+"; charset=utf-8")
 	w.WriteHeader(status)
 	if wantsJSON(r) {
-		_ = json.NewEncoder(w).Encode(data) // the reader may be gone
+		_ = json.NewEncoder(words.PrintableJSON(w)).Encode(data) // the reader may be gone
 		return
 	}
 	_ = templates.ExecuteTemplate(w, page, data) // the reader may be gone

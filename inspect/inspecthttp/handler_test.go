@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -214,6 +215,27 @@ func TestJSONHasWhatThePagesShow(t *testing.T) {
 		require.Contains(t, s.get(target, "Accept", "application/json").Body.String(), field)
 	}
 	require.Contains(t, s.get("/", "Accept", "text/html,application/json").Header().Get("Content-Type"), "text/html", "what a browser sends")
+}
+
+// JSON is read on terminals, too: a name draws nothing there, and means the same.
+func TestJSONCanBePrinted(t *testing.T) {
+	t.Parallel()
+	const name = "\u009b2J \u202e \x1b]0;x\x07 \u200b \U000e0041 <b> é 😀"
+	s := serve(t, redistest.Start(t), Options{})
+	s.holds(name)
+	s.lists(1)
+	for _, target := range []string{"/", "/name?name=" + url.QueryEscape(name)} {
+		text := s.get(target, "Accept", "application/json").Body.String()
+		for _, r := range strings.TrimSuffix(text, "\n") {
+			require.True(t, strconv.IsPrint(r), "%U in %s", r, text)
+		}
+		var page struct {
+			Names []inspect.Entry `json:"names"`
+			Uses  []inspect.Entry `json:"uses"`
+		}
+		require.NoError(t, json.Unmarshal([]byte(text), &page))
+		require.Equal(t, name, append(page.Names, page.Uses...)[0].Name)
+	}
 }
 
 func TestListOfManyNamesIsBounded(t *testing.T) {

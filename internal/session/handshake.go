@@ -3,11 +3,13 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"strconv"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/singleflight"
 
@@ -96,11 +98,52 @@ func (s *Session) Ping(ctx context.Context) error {
 
 // Greet asks the server of r for its time and more, as a handshake does. In a cluster that is the node of one slot.
 func (h *handshakes) Greet(ctx context.Context, r *wire.Runner) error {
-	probe, err := h.session.Names(proto.Native(), "hello")
+	return h.greet(ctx, r, "hello")
+}
+
+// greet is Greet for the slot of a name.
+func (h *handshakes) greet(ctx context.Context, r *wire.Runner, name string) error {
+	probe, err := h.session.Names(proto.Native(), name)
 	if err != nil {
 		return err
 	}
 	return h.hello(ctx, r, probe.Holder)
+}
+
+// greetings is how many slots GreetAny asks at most: with a third of the slots away, one session in 6,000 meets no others. greetPause is
+// how long it waits for a reply before it asks the next one.
+const greetings, greetPause = 8, 250 * time.Millisecond
+
+// GreetAny is Greet for a client that has just connected. In a cluster some nodes may be away while others serve: one that replies is
+// enough. The next slot is asked when one has failed, or is slow.
+func (h *handshakes) GreetAny(ctx context.Context, r *wire.Runner) error {
+	if !r.Clustered() {
+		return h.Greet(ctx, r)
+	}
+	ctx, cancel := context.WithCancel(ctx) // the requests that are left end with it
+	defer cancel()
+	replies := make(chan error, greetings)
+	var failure error
+	for asked, failed := 0, 0; failed < greetings; {
+		var slow <-chan time.Time
+		if asked < greetings {
+			name := "hello"
+			if asked > 0 {
+				name += "/" + strconv.Itoa(asked)
+			}
+			go func() { replies <- h.greet(ctx, r, name) }()
+			asked, slow = asked+1, time.After(greetPause)
+		}
+		select {
+		case err := <-replies:
+			if err == nil || wire.Judge(err) == wire.Final {
+				return err
+			}
+			failed, failure = failed+1, cmp.Or(failure, err)
+		case <-slow:
+		}
+	}
+	return failure
 }
 
 // AwaitConnection waits until the session has its first connection, and returns why it gave up, or nil. A call that begins to listen,

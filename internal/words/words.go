@@ -10,6 +10,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -45,41 +46,50 @@ func OneLine(err error) string {
 
 // Printable returns text with strange characters as in a string of Go.
 func Printable(text string) string {
-	return escaped(strings.ToValidUTF8(text, "\ufffd"), func(r rune) string {
+	var out strings.Builder
+	for _, r := range strings.ToValidUTF8(text, "\ufffd") {
+		if strconv.IsPrint(r) {
+			out.WriteRune(r)
+			continue
+		}
 		quoted := strconv.QuoteRune(r)
-		return quoted[1 : len(quoted)-1]
-	})
+		out.WriteString(quoted[1 : len(quoted)-1])
+	}
+	return out.String()
 }
 
 // JSONLine returns an object on a line of its own. Strange characters are escaped; JSON means the same.
 func JSONLine(object any) ([]byte, error) {
 	var line bytes.Buffer
-	encoder := json.NewEncoder(&line)
+	encoder := json.NewEncoder(PrintableJSON(&line))
 	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(object); err != nil {
-		return nil, err
-	}
-	text := escaped(strings.TrimSuffix(line.String(), "\n"), func(r rune) string { // all of them are in strings
-		var units strings.Builder
-		for _, unit := range utf16.Encode([]rune{r}) {
-			fmt.Fprintf(&units, `\u%04x`, unit)
-		}
-		return units.String()
-	})
-	return []byte(text + "\n"), nil
+	err := encoder.Encode(object)
+	return line.Bytes(), err
 }
 
-// escaped returns text with what escape makes of each character that is not printable.
-func escaped(text string, escape func(rune) string) string {
-	var out strings.Builder
-	for _, r := range text {
-		if strconv.IsPrint(r) {
-			out.WriteRune(r)
-		} else {
-			out.WriteString(escape(r))
+// PrintableJSON returns a writer for a json.Encoder, which writes to w with strange characters escaped. An object is written at once.
+func PrintableJSON(w io.Writer) io.Writer { return printableJSON{w} }
+
+type printableJSON struct{ to io.Writer }
+
+// Write implements io.Writer. What is not printable is in strings, except for the end of the line.
+func (p printableJSON) Write(b []byte) (int, error) {
+	done := 0 // how much of b is written
+	for at := 0; at < len(b); {
+		r, size := utf8.DecodeRune(b[at:])
+		if r != '\n' && !strconv.IsPrint(r) {
+			if _, err := p.to.Write(b[done:at]); err != nil {
+				return done, err
+			}
+			for _, unit := range utf16.Encode([]rune{r}) {
+				_, _ = fmt.Fprintf(p.to, `\u%04x`, unit) // the next Write has the error, too
+			}
+			done = at + size
 		}
+		at += size
 	}
-	return out.String()
+	_, err := p.to.Write(b[done:])
+	return len(b), err
 }
 
 // Held describes the holders of an entry, in few words.
