@@ -164,13 +164,6 @@ func (m *model) steal(o *ownedTerm, hold string) {
 	m.mu.keys[o.serverKey].hold = hold
 }
 
-// mark marks the key of o, as a waiter does.
-func (m *model) mark(o *ownedTerm) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.mu.keys[o.serverKey].marked = true
-}
-
 // extend lets the key of o live for life from now on.
 func (m *model) extend(o *ownedTerm, life time.Duration) {
 	m.mu.Lock()
@@ -206,13 +199,6 @@ func (o *ownedTerm) OnKept(sent timers.Instant, isMarked bool) {
 	defer o.ended.Unlock()
 	require.Equal(o.server, timers.Mono(), sent.Mono(), "the model replies at once")
 	o.ended.kept = append(o.ended.kept, isMarked)
-}
-
-// kept returns what the replies said of the mark.
-func (o *ownedTerm) marks() []bool {
-	o.ended.Lock()
-	defer o.ended.Unlock()
-	return slices.Clone(o.ended.kept)
 }
 
 // Renewed implements Owner.
