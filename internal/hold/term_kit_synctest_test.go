@@ -53,9 +53,8 @@ type model struct {
 
 // key is one holder key.
 type serverKey struct {
-	hold   string // "" is a key of the wrong type
-	ends   time.Time
-	marked bool
+	hold string // "" is a key of the wrong type
+	ends time.Time
 }
 
 // RunByKey implements Server.
@@ -121,9 +120,6 @@ func (m *model) execute(c wire.KeyedCall) []wire.KeyedReply {
 			continue
 		}
 		replies[i].Value = 1
-		if k.marked && c.Script == proto.LockKeepScript {
-			replies[i].Value = int64(wire.Marked)
-		}
 		if life := millis(m, c.PerKey[2*i+1]); life > 0 {
 			k.ends = time.Now().Add(life)
 		}
@@ -189,16 +185,12 @@ type ownedTerm struct {
 		causes []error
 		gone   bool
 		at     time.Time
-		kept   []bool // the arguments of OnKept
 	}
 }
 
 // OnKept implements KeptOwner.
-func (o *ownedTerm) OnKept(sent timers.Instant, isMarked bool) {
-	o.ended.Lock()
-	defer o.ended.Unlock()
+func (o *ownedTerm) OnKept(sent timers.Instant, _ bool) {
 	require.Equal(o.server, timers.Mono(), sent.Mono(), "the model replies at once")
-	o.ended.kept = append(o.ended.kept, isMarked)
 }
 
 // Renewed implements Owner.
