@@ -14,34 +14,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
-// P1, P4: the last count-down opens the round for all waiters of all sessions, and nothing opens it before; the key ends.
-func TestTheLastCountDownOpensTheRoundForAll(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	one, other := newSession(t, server), newSession(t, server)
-	r := mustStart(t, countdown.New(one, "a"), 3)
-	joined, err := countdown.New(other, "a").Round(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, r.ID(), joined.ID())
-	var waiting []<-chan error
-	for range 50 {
-		waiting = append(waiting, listening(t, one, r), listening(t, other, joined))
-	}
-	mustCount(t, r, 2, "x")
-	mustCount(t, joined, 1, "y")
-	left, err := joined.Count(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, 1, left)
-	for _, w := range waiting {
-		require.Empty(t, w)
-	}
-	mustCount(t, joined, 0, "z")
-	for _, w := range waiting {
-		require.NoError(t, redistest.Receive(t, "the opening", w))
-	}
-	locktest.RequireEnds(t, server)
-}
-
 // An id is any bytes, and cannot be confused with another field of the key.
 func TestAnIDIsAnyBytes(t *testing.T) {
 	t.Parallel()
@@ -52,27 +24,6 @@ func TestAnIDIsAnyBytes(t *testing.T) {
 		mustCount(t, r, len(odd)-1-i, id)
 		mustCount(t, r, len(odd)-1-i, id)
 	}
-}
-
-// open -> open: a repeat, or a count-down that is no longer needed, returns 0, and Wait returns at once.
-func TestAnOpenRoundStaysOpen(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	l := countdown.New(newSession(t, server), "a")
-	r := mustStart(t, l, 1)
-	mustCount(t, r, 0, "x")
-	mustCount(t, r, 0, "x")
-	mustCount(t, r, 0, "y")
-	require.NoError(t, r.Wait(t.Context()))
-	require.NoError(t, l.Reset(t.Context()))
-	joined, err := l.Round(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, r.ID(), joined.ID())
-	require.NoError(t, joined.Wait(t.Context()))
-	left, err := joined.Count(t.Context())
-	require.NoError(t, err)
-	require.Zero(t, left)
-	require.EqualValues(t, 2, server.MustDo(t, "HLEN", key), "the ids are gone")
 }
 
 // P6: all waiters, and a later count-down, get the error of a reset.
@@ -150,49 +101,6 @@ func TestWaitersOfOneRoundDoNotHearOfAnother(t *testing.T) {
 	require.NoError(t, l.Reset(t.Context()))
 	require.ErrorIs(t, redistest.Receive(t, "the second round", late), signalbox.ErrReset)
 	require.NoError(t, first.Wait(t.Context()))
-}
-
-// P2, P6: a round whose key is gone is reported as lost, and not waited for, whether it was running, open or
-// reset.
-func TestRoundThatIsGoneIsReported(t *testing.T) {
-	t.Parallel()
-	for name, over := range map[string]func(l *countdown.Latch, r countdown.Round) error{
-		"Running": nil,
-		"Open": func(_ *countdown.Latch, r countdown.Round) error {
-			_, err := r.CountDown(context.Background(), "x")
-			return err
-		},
-		"Reset": func(l *countdown.Latch, _ countdown.Round) error { return l.Reset(context.Background()) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			server := redistest.Start(t)
-			s := newSession(t, server)
-			l := countdown.New(s, "a")
-			r := mustStart(t, l, 1)
-			var waiting <-chan error
-			if over == nil {
-				waiting = listening(t, s, r)
-			} else {
-				require.NoError(t, over(l, r))
-			}
-			server.MustDo(t, "DEL", key)
-			if over == nil {
-				require.ErrorIs(t, redistest.Receive(t, "the loss", waiting), signalbox.ErrRoundLost)
-			}
-			require.ErrorIs(t, r.Wait(t.Context()), signalbox.ErrRoundLost)
-			_, err := r.CountDown(t.Context(), "x")
-			require.ErrorIs(t, err, signalbox.ErrRoundLost)
-			_, err = r.Count(t.Context())
-			require.ErrorIs(t, err, signalbox.ErrRoundLost)
-			_, err = l.Round(t.Context())
-			require.ErrorIs(t, err, signalbox.ErrNoRound)
-			next := mustStart(t, l, 1)
-			require.Greater(t, next.ID(), r.ID())
-			_, err = r.CountDown(t.Context(), "x")
-			require.ErrorIs(t, err, signalbox.ErrRoundLost, "not taken for one that has opened")
-		})
-	}
 }
 
 // Close ends all waits, also those for a server, and leaves the round to other sessions.

@@ -3,8 +3,6 @@
 package multilock_test
 
 import (
-	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -14,7 +12,6 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/fair"
-	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/multilock"
@@ -22,27 +19,6 @@ import (
 	"github.com/signalbox-go/signalbox/reentrant"
 	"github.com/signalbox-go/signalbox/rwlock"
 )
-
-// P4: a TryLock that cannot have one member leaves none taken, whichever it is.
-func TestTryLockTakesAllOrNothing(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s, other := locktest.SteadySession(t, server), locktest.SteadySession(t, server)
-	mine, others := allKinds(s), allKinds(other)
-	for i := range others {
-		theirs := mustLock(t, others[i].rival)
-		_, err := all(mine).TryLock(locktest.Context(t))
-		require.ErrorIs(t, err, signalbox.ErrHeld)
-		require.ErrorContains(t, err, fmt.Sprintf("%q", session.PlaceHandle(mine[i].Place()).Place().Name), "the member that is held")
-		require.Equal(t, []int{i}, held(t, mine))
-		require.NoError(t, theirs.Unlock())
-	}
-	lease, err := all(mine).TryLock(locktest.Context(t))
-	require.NoError(t, err)
-	require.Len(t, held(t, mine), len(mine))
-	require.NoError(t, lease.Unlock())
-	awaitFree(t, mine, s)
-}
 
 // A lock that is given twice is taken once; to read and to write, it is taken to write. Package fair and package reentrant
 // have the same lock. It would wait for itself otherwise.
@@ -63,25 +39,6 @@ func TestLockPassedTwiceCountsOnce(t *testing.T) {
 	require.ErrorIs(t, err, signalbox.ErrHeld, "a writer has it")
 	require.NoError(t, lease.Unlock())
 	require.Empty(t, held(t, []member{{a, a}, {b, b}}))
-}
-
-// P4, P9: a member whose name another kind of lock has fails the whole, and nothing stays taken.
-func TestMemberOfAWrongKindReleasesAll(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	s, other := locktest.SteadySession(t, server), locktest.SteadySession(t, server)
-	for _, wrong := range []string{"a", "b", "c"} {
-		theirs := mustLock(t, rwlock.New(other, wrong))
-		mine := named(s, "a", "b", "c")
-		for _, take := range []func(context.Context) (signalbox.Lease, error){all(mine).Lock, all(mine).TryLock} {
-			_, err := take(locktest.Context(t))
-			require.ErrorIs(t, err, signalbox.ErrWrongKind)
-			require.ErrorContains(t, err, fmt.Sprintf("%q", wrong))
-			require.Len(t, held(t, mine), 1, "what the other has")
-		}
-		require.NoError(t, theirs.Unlock())
-		awaitFree(t, mine, s)
-	}
 }
 
 // P7: the members of one session that go in one script cost what one lock costs: a script to take them, and one to give

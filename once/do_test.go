@@ -18,32 +18,6 @@ import (
 	"github.com/signalbox-go/signalbox/once"
 )
 
-// An error is not stored: each waiter runs its own function then, in turn.
-func TestAnErrorIsNotStored(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	broken := errors.New("broken")
-	s, other := session(t, server), session(t, server)
-	r := do(t.Context(), once.New(s, "a"), fails(broken))
-	require.Equal(t, got{isNil: true, ran: true, err: broken}, r)
-	_, stored, err := once.New(other, "a").Get(t.Context())
-	require.NoError(t, err)
-	require.False(t, stored)
-
-	g := newGate("")
-	g.err = broken
-	running := later(t.Context(), once.New(s, "a"), g.run)
-	<-g.begun
-	here, there := later(t.Context(), once.New(s, "a"), returns("x")), later(t.Context(), once.New(other, "a"), returns("x"))
-	awaitTickets(t, server, 1)
-	close(g.open)
-	require.ErrorIs(t, receive(t, running).err, broken)
-	one, two := receive(t, here), receive(t, there)
-	require.Equal(t, "x", one.value)
-	require.Equal(t, "x", two.value)
-	require.NotEqual(t, one.ran, two.ran)
-}
-
 // A function that panics or ends its goroutine releases the claim, and stores nothing.
 func TestAPanicContinuesAndReleases(t *testing.T) {
 	t.Parallel()

@@ -125,10 +125,9 @@ type lockMethod func(*rwlock.Lock, context.Context) (signalbox.Lease, error)
 
 // The sides of a lock.
 var (
-	write    lockMethod = (*rwlock.Lock).Lock
-	read     lockMethod = (*rwlock.Lock).RLock
-	tryWrite lockMethod = (*rwlock.Lock).TryLock
-	tryRead  lockMethod = (*rwlock.Lock).TryRLock
+	write   lockMethod = (*rwlock.Lock).Lock
+	read    lockMethod = (*rwlock.Lock).RLock
+	tryRead lockMethod = (*rwlock.Lock).TryRLock
 )
 
 // result is what a call returned that takes a lock.
@@ -158,9 +157,3 @@ func must(tb testing.TB, mu *rwlock.Lock, take lockMethod) signalbox.Lease {
 
 // second returns the error of a call.
 func second(_ signalbox.Lease, err error) error { return err }
-
-// shareFor is for how long readers enter beside each other before the server is asked: the package documentation names it.
-const shareFor = 20 * time.Millisecond
-
-// aged waits until the next reader has to ask the server whether a writer waits.
-func aged() { <-time.NewTimer(2 * shareFor).C }

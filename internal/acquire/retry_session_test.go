@@ -51,18 +51,6 @@ func TestWaitersOfTheHoldersSessionSendNothing(t *testing.T) {
 	f.awaitFree()
 }
 
-// P6: a waiter of the session tries at once if a hold of the session is given up without a reply.
-func TestOwnWaiterTriesAfterAnAbandonedHold(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	u := f.joinAs(f.server, shared().Lock.Retry)
-	first := u.acquire(exclusive)
-	waits := u.startAcquire(t.Context(), exclusive)
-	first.Abandon()
-	f.release(f.receiveHold(waits))
-	f.awaitFree()
-}
-
 // A session whose release others were notified of does not try before they could. It does not wait if there are no others.
 func TestSessionBacksOffIfOthersListen(t *testing.T) {
 	t.Parallel()

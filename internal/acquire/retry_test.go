@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/internal/wire"
 	"github.com/signalbox-go/signalbox/scripts"
 )
@@ -80,23 +79,4 @@ func TestOneMessageAdmitsAllReaders(t *testing.T) {
 	f.release(first)
 	f.release(f.receiveHold(writer))
 	f.awaitFree()
-}
-
-// P5: the script that replaces an attempt by another is repeated until it has a reply.
-func TestASwapIsRepeatedUntilItHasAReply(t *testing.T) {
-	redistest.Slow(t, "a request of unknown outcome stays open for three seconds")
-	t.Parallel()
-	f := newFixture(t)
-	u := f.join(f.proxy)
-	first := u.acquire(reads)
-	armed := f.proxy.Arm(redistest.Fault{Kind: redistest.CutAfterRequest})
-	// Redisson has no lock that is divided: this script acquires a lock beside the old one, which the test
-	// removes.
-	second, err := first.Swap(t.Context(), scripts.Load("redisson/rwlock-acquire", 1), reads)
-	require.NoError(t, err)
-	redistest.Receive(t, "the end of a call", armed.Fired())
-	f.server.MustDo(t, "HDEL", "a", first.Name())
-	require.Equal(t, int64(2), f.server.MustDo(t, "HLEN", "a"), "one hold, and the mode")
-	f.release(second)
-	redistest.Await(f, "that no copy can come", func() bool { _, attempts := u.Len(); return attempts == 0 })
 }

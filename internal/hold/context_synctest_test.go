@@ -191,29 +191,6 @@ func TestEndedContextIsForgotten(t *testing.T) {
 	})
 }
 
-func TestChildrenOfABoundContextCostNoGoroutine(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		_, l := begin(t, "key")
-		parent, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		var children []context.Context
-		for _, bound := range []context.Context{l.Bind(parent), l.Enter(parent), l.Enter(WithoutLeases(l.Enter(parent)))} {
-			for range 100 {
-				child, cancel := context.WithCancel(bound)
-				defer cancel()
-				children = append(children, child)
-			}
-		}
-		require.Zero(t, contextGoroutines())
-		l.hold.Term.Break(errs.ErrLost, false)
-		synctest.Wait()
-		for _, child := range children {
-			require.Equal(t, errs.ErrLostLate, context.Cause(child))
-		}
-	})
-}
-
 // contextGoroutines returns how many goroutines there are that wait for the end of a context which
 // package context does not know how to hang a child onto.
 func contextGoroutines() int {

@@ -9,7 +9,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -41,31 +40,6 @@ func panicOf(do func()) (err error) {
 	defer func() { err, _ = recover().(error) }()
 	do()
 	return nil
-}
-
-// A goroutine whose Lock panics, or ends, does not keep the others out.
-func TestLockerOfAGoroutineThatEndsIsFree(t *testing.T) {
-	t.Parallel()
-	for name, fault := range map[string]func(){"panics": func() { panic("a bug") }, "exits": runtime.Goexit} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			calls := 0
-			l := hold.NewSyncLocker(t.Context(), func(error) {}, func(context.Context) (hold.Lease, error) {
-				if calls++; calls == 1 {
-					fault()
-				}
-				return hold.Lease{}, nil
-			})
-			ended := make(chan struct{})
-			go func() {
-				defer close(ended)
-				defer func() { _ = recover() }()
-				l.Lock()
-			}()
-			<-ended
-			l.Lock()
-		})
-	}
 }
 
 // sentinels says of every sentinel whether another try may succeed.
@@ -155,25 +129,6 @@ func TestLockerPanicsOnPermanentErrors(t *testing.T) {
 		require.NoError(t, panicOf(l.Unlock))
 		require.ErrorIs(t, panicOf(l.Unlock), errs.ErrNotHeld)
 	}
-}
-
-// P2: the logger gets what Unlock cannot return; a fake lease is one that holds nothing.
-func TestLockerReportsTheErrorOfUnlock(t *testing.T) {
-	t.Parallel()
-	l := hold.NewSyncLocker(t.Context(), func(error) {}, new(fakeAcquirer).acquire)
-	l.Lock()
-	require.NoError(t, panicOf(l.Unlock), "no function is called")
-	var causes []error
-	l.OnLost(func(err error) {
-		causes = append(causes, err)
-		l.Lock() // it is free by then
-		l.OnLost(nil)
-		l.Unlock()
-	})
-	l.Lock()
-	require.NoError(t, panicOf(l.Unlock))
-	require.Len(t, causes, 1)
-	require.ErrorIs(t, causes[0], errs.ErrNotHeld)
 }
 
 func TestLockerPanicsIfItsContextHasEnded(t *testing.T) {

@@ -147,44 +147,6 @@ func TestBoundContextsEndBeforeTheOwnerIsNotified(t *testing.T) {
 	}
 }
 
-// The goroutine of the timers ends the leases of a session one after the other. How long it takes to end the
-// contexts of one, and what its owner does, must not delay the others.
-func TestContextsEndOffTheGoroutineOfTheTimers(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b, l := begin(t, "key")
-		_ = l.Bind(t.Context())
-		done := l.Done()
-		goOn := make(chan struct{})
-		b.owner.onEnd(func() { <-goOn })
-		b.Term.Break(errs.ErrLost, false) // as the timers do
-		require.True(t, isClosed(done), "a goroutine that waits for that is woken at once")
-		_, lost := b.owner.counts()
-		require.Zero(t, lost)
-		close(goOn)
-		synctest.Wait()
-		_, lost = b.owner.counts()
-		require.Equal(t, 1, lost)
-	})
-}
-
-// The next holder must not be held up by what hangs on the last one, nor the other way round.
-func TestOwnerMayHandOverTheHoldAtOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b, l := begin(t, "key")
-		bound := l.Bind(t.Context())
-		var next Lease
-		b.owner.onEnd(func() { next, _ = b.HandOver(b.Term.Deadline().Add(-life)) })
-		require.NoError(t, l.Unlock())
-		require.Equal(t, errs.ErrReleased, context.Cause(bound))
-		require.NoError(t, next.Err())
-		require.NoError(t, next.Bind(t.Context()).Err())
-		require.Equal(t, context.Canceled, bound.Err(), "it stays ended")
-		require.False(t, isClosed(next.Done()))
-	})
-}
-
 func TestDeadlineOfAnEndedLeaseIsNotAhead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

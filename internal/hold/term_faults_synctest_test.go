@@ -3,7 +3,6 @@
 package hold
 
 import (
-	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,31 +12,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/errs"
 	"github.com/signalbox-go/signalbox/internal/timers"
 )
-
-// The same, of a server that is slow beyond all patience and now and then in time.
-func TestALateServerEndsNoKeyBeforeItsTerm(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(f *termFixture) {
-		for _, life := range []time.Duration{100 * time.Millisecond, 333 * time.Millisecond, time.Second, 7 * time.Second} {
-			for range 20 {
-				f.start(renewed(life))
-				time.Sleep(rand.N(3 * time.Millisecond))
-			}
-		}
-		f.server.set(func(int) fault {
-			late := fault{after: rand.N(time.Second)}
-			switch rand.IntN(3) {
-			case 0:
-				late.stuck = true
-			case 1:
-				late.silent = true
-			}
-			return late
-		})
-		time.Sleep(time.Minute)
-		synctest.Wait()
-	})
-}
 
 // A process that was stopped finds the reply and the deadline at the same time. The clock wins.
 func TestAReplyFoundAfterAPauseRevivesNothing(t *testing.T) {
@@ -146,23 +120,6 @@ func TestATermEndsByAWallClockSetForward(t *testing.T) {
 	})
 }
 
-// A thousand locks are renewed by some forty requests a third of their life.
-func TestLocksOfOneLifeAreRenewedTogether(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(f *termFixture) {
-		for range 1_000 {
-			f.start(renewed(life))
-			time.Sleep(7 * time.Millisecond)
-		}
-		time.Sleep(life)
-		synctest.Wait()
-		before := f.server.requests()
-		time.Sleep(life / 3)
-		synctest.Wait()
-		require.LessOrEqual(f, f.server.requests()-before, 55)
-	})
-}
-
 func TestABatchTakesAsManyScriptsAsItNeeds(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(f *termFixture) {
@@ -182,35 +139,6 @@ func TestABatchTakesAsManyScriptsAsItNeeds(t *testing.T) {
 		require.Equal(f, maxKeys, f.server.mu.largest)
 		for _, term := range terms {
 			require.Equal(f, idle, term.mu.state)
-		}
-	})
-}
-
-func TestOneBadKeySpoilsNoBatch(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(f *termFixture) {
-		var terms []*ownedTerm
-		for range 100 {
-			terms = append(terms, f.start(renewed(life)))
-		}
-		for i, o := range terms {
-			switch i % 10 {
-			case 3:
-				f.server.steal(o, "") // of the wrong type
-			case 7:
-				f.server.extend(o, 0)
-			}
-		}
-		time.Sleep(10 * life)
-		synctest.Wait()
-		for i, o := range terms {
-			if i%10 == 3 || i%10 == 7 {
-				require.Equal(f, []error{errs.ErrLost}, o.causes())
-				require.True(f, o.ended.gone)
-				continue
-			}
-			require.Empty(f, o.causes())
-			require.NoError(f, o.Alive(timers.Now()))
 		}
 	})
 }

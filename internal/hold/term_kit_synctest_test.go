@@ -53,9 +53,8 @@ type model struct {
 
 // key is one holder key.
 type serverKey struct {
-	hold   string // "" is a key of the wrong type
-	ends   time.Time
-	marked bool
+	hold string // "" is a key of the wrong type
+	ends time.Time
 }
 
 // RunByKey implements Server.
@@ -121,9 +120,6 @@ func (m *model) execute(c wire.KeyedCall) []wire.KeyedReply {
 			continue
 		}
 		replies[i].Value = 1
-		if k.marked && c.Script == proto.LockKeepScript {
-			replies[i].Value = int64(wire.Marked)
-		}
 		if life := millis(m, c.PerKey[2*i+1]); life > 0 {
 			k.ends = time.Now().Add(life)
 		}
@@ -164,13 +160,6 @@ func (m *model) steal(o *ownedTerm, hold string) {
 	m.mu.keys[o.serverKey].hold = hold
 }
 
-// mark marks the key of o, as a waiter does.
-func (m *model) mark(o *ownedTerm) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.mu.keys[o.serverKey].marked = true
-}
-
 // extend lets the key of o live for life from now on.
 func (m *model) extend(o *ownedTerm, life time.Duration) {
 	m.mu.Lock()
@@ -196,23 +185,12 @@ type ownedTerm struct {
 		causes []error
 		gone   bool
 		at     time.Time
-		kept   []bool // the arguments of OnKept
 	}
 }
 
 // OnKept implements KeptOwner.
-func (o *ownedTerm) OnKept(sent timers.Instant, isMarked bool) {
-	o.ended.Lock()
-	defer o.ended.Unlock()
+func (o *ownedTerm) OnKept(sent timers.Instant, _ bool) {
 	require.Equal(o.server, timers.Mono(), sent.Mono(), "the model replies at once")
-	o.ended.kept = append(o.ended.kept, isMarked)
-}
-
-// kept returns what the replies said of the mark.
-func (o *ownedTerm) marks() []bool {
-	o.ended.Lock()
-	defer o.ended.Unlock()
-	return slices.Clone(o.ended.kept)
 }
 
 // Renewed implements Owner.

@@ -114,21 +114,6 @@ func TestATermThatIsBrokenBeforeItsStartIsNotKept(t *testing.T) {
 	})
 }
 
-func TestAStoppedTermIsNotRenewed(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(f *termFixture) {
-		o := f.start(renewed(life))
-		time.Sleep(life)
-		sent := f.server.requests()
-		require.NoError(f, o.Stop(timers.Now()))
-		require.Equal(f, errs.ErrReleased, o.Stop(timers.Now()))
-		require.Equal(f, errs.ErrReleased, o.Alive(timers.Now()))
-		time.Sleep(time.Hour)
-		require.Equal(f, sent, f.server.requests())
-		require.Empty(f, o.causes(), "its owner ended it")
-	})
-}
-
 func TestATermThatIsDueButStoppedInTheSameTickIsNotSent(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(f *termFixture) {
@@ -264,19 +249,6 @@ func TestAQuestionWithoutAReplyIsAskedAgain(t *testing.T) {
 	}
 }
 
-func TestAHintMayComeBeforeTheStart(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(f *termFixture) {
-		o := f.make(renewed(life))
-		f.server.steal(o, "another session's")
-		o.Recheck()
-		o.Start(timers.Now())
-		time.Sleep(soon)
-		synctest.Wait()
-		require.Equal(f, []error{errs.ErrLost}, o.causes())
-	})
-}
-
 // A renewal can be brought forward, also one that follows one on its way; a term that ended, or is not renewed, stays as it is.
 func TestRenewByBringsTheNextRenewalForward(t *testing.T) {
 	t.Parallel()
@@ -352,59 +324,6 @@ func TestHoldThatMayHaveItsLeaseIsNotKept(t *testing.T) {
 		require.Equal(f, firstLife, o.Given())
 		require.False(f, o.Rest())
 	})
-}
-
-// P6: the owner learns from each renewal whether the key is marked.
-func TestOwnerLearnsOfTheMark(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(f *termFixture) {
-		o, other := f.startGiven(keptConfig(), firstLife), f.start(renewed(time.Hour))
-		f.server.untilNext()
-		require.Equal(f, []bool{false}, o.marks())
-		f.server.mark(o)
-		f.server.mark(other)
-		f.server.untilNext()
-		require.Equal(f, []bool{false, true}, o.marks())
-		o.Recheck() // a question learns it too
-		f.server.untilNext()
-		require.Equal(f, []bool{false, true, true}, o.marks())
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		require.Empty(f, other.marks(), "it may not be idle")
-		require.Empty(f, o.causes())
-		require.NoError(f, o.Stop(timers.Now()))
-		require.False(f, o.Rest())
-	})
-}
-
-func TestTheGreatestHoldEndsTermAndKey(t *testing.T) {
-	t.Parallel()
-	for _, hold := range []time.Duration{
-		100 * time.Millisecond, time.Second, life - time.Millisecond, life, life + time.Millisecond, 31 * time.Second,
-		40 * time.Second, 100 * time.Second, 10 * time.Minute, 24 * time.Hour,
-	} {
-		t.Run(hold.String(), func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(f *termFixture) {
-				terms := renewed(life)
-				terms.Until = timers.Now().Add(hold)
-				until := time.Now().Add(hold)
-				o := f.start(terms)
-				time.Sleep(hold + time.Second)
-				synctest.Wait()
-				require.Equal(f, []error{errs.ErrMaxHold}, o.causes())
-				require.Equal(f, errs.ErrMaxHold, o.Alive(timers.Now()))
-				require.False(f, o.ended.at.After(until), "held for longer")
-				require.WithinDuration(f, until, o.ended.at, timers.Allowance(life)+2*time.Millisecond)
-				if !o.ended.gone {
-					ends := f.server.ends(o)
-					require.False(f, ends.Before(o.ended.at))
-					require.WithinDuration(f, until, ends, timers.Allowance(life)+2*time.Millisecond, "the key ends just after")
-				}
-				require.LessOrEqual(f, f.server.requests(), int(hold/(life/3))+4)
-			})
-		})
-	}
 }
 
 func TestCloseEndsTheBatchesInFlight(t *testing.T) {

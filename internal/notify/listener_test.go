@@ -74,31 +74,6 @@ func TestListenerReceivesTheMessagesOfItsChannel(t *testing.T) {
 	require.Equal(t, int64(2), server.CommandStats()["subscribe"].Calls, "one a channel")
 }
 
-// P6: after a break a listener is notified that messages were lost, and from when on they arrive again.
-func TestListenerLearnsOfEveryRenewedSubscription(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	proxy := redistest.NewProxy(t, server.Addr())
-	d := newDispatcher(t, steady(t, proxy), io.Discard)
-	s := newHandlerSpy()
-	l := d.Listen("sb:a", notify.PlainChannel, s)
-	redistest.Receive(t, "the subscription", s.subscriptions)
-	for range 3 {
-		proxy.Refuse()
-		before := l.Subscribed()
-		proxy.CutAll()
-		redistest.Await(t, "the end of the subscription", func() bool { return !locktest.IsClosed(l.Subscribed()) })
-		redistest.Receive(t, "what was said before", before)
-		after := l.Subscribed()
-		proxy.Accept()
-		redistest.Receive(t, "the subscription", after)
-		redistest.Receive(t, "the call of OnSubscribed", s.subscriptions)
-		server.MustDo(t, "PUBLISH", "sb:a", "1")
-		s.receives(t, "1")
-	}
-	require.Empty(t, s.subscriptions)
-}
-
 // P7: a subscription that is closed while it opens is closed, whichever of the two comes first.
 func TestSubscriptionThatIsClosedBeforeItOpensEnds(t *testing.T) {
 	t.Parallel()

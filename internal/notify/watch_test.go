@@ -18,50 +18,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
-func TestObserversOfANameShareASubscriptionAndPolls(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	redistest.LoadScripts(t, server)
-	r := newRegistry(t, server.Client(t, locktest.Steady))
-	put(t, server, "a", "x")
-	first := r.join(t, "a")
-	first.until(t, "x")
-	redistest.Await(t, "the subscription", func() bool { return locktest.Listeners(t, server, channel) == 1 })
-	for range 20 {
-		require.Same(t, first, r.join(t, "a"))
-	}
-	other := r.join(t, "b")
-	require.NotSame(t, first, other)
-	other.until(t, "")
-	require.Equal(t, 1, locktest.Listeners(t, server, channel))
-	require.Equal(t, 2, r.Len())
-	for range 21 {
-		first.subject.Leave()
-	}
-	require.Equal(t, 1, r.Len())
-	other.subject.Leave()
-	later := r.join(t, "a")
-	require.NotSame(t, first, later, "its observers have left")
-	require.Equal(t, 1, r.Len())
-	later.subject.Leave()
-}
-
-func TestMessageReachesTheWatched(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	r := newRegistry(t, server.Client(t, locktest.Steady))
-	w := r.join(t, "a")
-	defer w.subject.Leave()
-	redistest.Await(t, "the subscription", func() bool { return locktest.Listeners(t, server, channel) == 1 })
-	server.MustDo(t, "PUBLISH", channel, "one")
-	require.Equal(t, "one", redistest.Receive(t, "the message", w.messages))
-	r.locked(func() { w.pollOnMessage = true })
-	put(t, server, "a", "x")
-	server.MustDo(t, "PUBLISH", channel, "two")
-	require.Equal(t, "two", redistest.Receive(t, "the message", w.messages))
-	w.until(t, "x")
-}
-
 // A Watched that wants no poll gets none until a message asks for one.
 func TestWatchedWithoutCallsIsNotPolled(t *testing.T) {
 	t.Parallel()

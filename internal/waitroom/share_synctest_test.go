@@ -107,30 +107,6 @@ func TestShared_MayBeSharedFurther_AllJoinTheSameHold(t *testing.T) {
 	})
 }
 
-// The hold may not be shared further: it lasts for the goroutines in it, and those that come share another one.
-func TestShared_MayNotBeSharedFurther_OneQueuesForAll(t *testing.T) {
-	t.Parallel()
-	inSharedRig(t, func(r *rig) {
-		old := r.acquireTogether(1, 1)[0]
-		r.aged()
-		callers := []*caller{r.acquiresShared(), r.acquiresShared()}
-		r.replies(false)
-		r.joinReturns(errWaits)
-		callers = append(callers, r.acquiresShared())
-		require.Equal(t, 1, r.questions)
-		require.Len(t, r.tickets, 2)
-		require.NoError(t, old.lease.Err())
-		require.Error(t, r.requestedLease.Err(), "the one that asked has left the hold")
-		r.finishes(sharedKey) // the old one
-		r.tickets[1].grant(2)
-		for _, c := range callers {
-			c.requireHas(2)
-		}
-		r.acquiresShared().requireHas(2)
-		r.finishes(sharedKey)
-	})
-}
-
 // joined -> gone: a ticket goes to another waiter, and is left with the last one. What fails for one is said of it alone.
 func TestShared_TheOneThatAsksGivesUp_AnotherKeepsTheTicket(t *testing.T) {
 	t.Parallel()
@@ -200,24 +176,6 @@ func TestShared_TryGetsAHold_WaitersJoin(t *testing.T) {
 		_, ok = r.Room.JoinShared(t.Context(), sharedKey, r)
 		require.False(t, ok)
 		require.Zero(t, r.questions)
-	})
-}
-
-// P6: waiters that only wait are refused, the one that asks is not, and a goroutine that comes may join a shared hold.
-func TestShared_WaitersAreRefused(t *testing.T) {
-	t.Parallel()
-	inSharedRig(t, func(r *rig) {
-		first, waits := r.acquiresShared(), r.acquiresShared()
-		r.closed = errFalls
-		r.table.Refuse(errFalls)
-		synctest.Wait()
-		waits.requireFailed(errFalls)
-		first.requireWaits()
-		r.acquiresShared().requireFailed(errFalls)
-		r.tickets[0].token = 1
-		r.joinReturns(nil)
-		first.requireHas(1)
-		r.finishes(sharedKey)
 	})
 }
 
@@ -293,22 +251,6 @@ func (r *rig) assignsTicket() *fakeTicket {
 	require.True(r, r.AssignTicket(exclusiveKey, ticket))
 	synctest.Wait()
 	return ticket
-}
-
-// The end of a hold sends one waiter, and what that gets goes to the first one.
-func TestMaxHoldsOne_HoldEnds_NextWaiterIsSent(t *testing.T) {
-	t.Parallel()
-	inRig(t, func(r *rig) {
-		callers := r.behindAHold(3)
-		for i, c := range callers {
-			r.ends()
-			require.Len(t, r.tickets, i+2, "one is sent")
-			r.holds(uint64(i + 2))
-			c.requireHas(uint64(i + 2))
-			requireAllWait(callers[i+1:])
-		}
-		r.ends()
-	})
 }
 
 // A goroutine that fails at the server sends the next one.

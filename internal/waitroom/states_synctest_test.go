@@ -26,41 +26,6 @@ func TestBehindAWaiterNewcomersHaveNoTicket(t *testing.T) {
 	})
 }
 
-// joined -> served: the ticket goes to the last idle waiter.
-func TestATicketGoesToTheLastIdleWaiter(t *testing.T) {
-	t.Parallel()
-	inRig(t, func(r *rig) {
-		callers := r.queued(4)
-		require.Equal(t, HandedOver, r.handsOver(1))
-		callers[0].requireHas(1)
-		r.tickets[0].requireKept(t)
-		callers[3].cancel() // the ticket is its own: an idle waiter keeps no ticket
-		synctest.Wait()
-		callers[3].requireFailed(context.Canceled)
-		r.tickets[0].requireKept(t)
-		callers[1].cancel()
-		synctest.Wait()
-		callers[1].requireFailed(errEnded)
-		r.tickets[0].requireKept(t)
-		require.Equal(t, HandedOver, r.handsOver(2))
-		callers[2].requireHas(2)
-		r.tickets[0].requireLeft(t, errServed)
-	})
-}
-
-// joined -> served, if the next waiter that asks finds that the ticket was granted something.
-func TestAGrantedTicketServesTheNextWaiter(t *testing.T) {
-	t.Parallel()
-	inRig(t, func(r *rig) {
-		callers := r.queued(2)
-		r.tickets[0].token = 7
-		r.tickets[0].joinResult <- nil // the reply to its next Join
-		require.Equal(t, HandedOver, r.handsOver(1))
-		callers[0].requireHas(1)
-		callers[1].requireHas(7)
-	})
-}
-
 // P6: a goroutine that only waits for others is refused at once, however long the call of the goroutine
 // that asks takes.
 func TestWaitersForOthersAreRefusedAtOnce(t *testing.T) {
