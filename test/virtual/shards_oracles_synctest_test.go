@@ -73,16 +73,21 @@ func (g *randomGroup) requireCause(r *shardRun) {
 	g.state.Lock()
 	defer g.state.Unlock()
 	m := g.state.all[r.member]
-	whole := m.faulty // until then its lease grew
-	if refused := g.state.refuses; refused[0].Before(whole) && whole.Before(refused[1]) {
-		whole = refused[0]
-	}
+	whole := g.grewUntilLocked(m.faulty)
 	isYoung := m.born.IsZero() || whole.Sub(m.born) < g.slow(shards.DefaultLease)
 	wasCut := m.faults > 0 || time.Since(m.faultAt) < shards.DefaultLease
 	if g.state.lostAt.Before(time.Now().Add(-shards.DefaultLease)) && !(wasCut && (isYoung || time.Since(m.faulty) >= 8*time.Second)) {
 		g.violatedLocked("the lease of shard %s was lost, and the member had faults since %v, %v ago", r.shard.Name(), m.faulty.Format("15:04:05.000"), time.Since(m.faulty))
 	}
 	m.born = time.Time{}
+}
+
+// grewUntilLocked returns until when a lease grew that could grow until at: while the server refuses polls it does not.
+func (g *randomGroup) grewUntilLocked(at time.Time) time.Time {
+	if refused := g.state.refuses; refused[0].Before(at) && at.Before(refused[1]) {
+		return refused[0]
+	}
+	return at
 }
 
 // poisonPause is how long a shard waits whose owners died so many times in a row.
@@ -97,7 +102,7 @@ func poisonPause(losses int) time.Duration {
 func (g *randomGroup) requirePauseLocked(dead *randomMember, s shards.Shard) {
 	died, ago := dead.diedAt, time.Since(dead.diedAt)
 	least := poisonPause(s.Losses())
-	if died.Sub(dead.born) > g.slow(shards.DefaultLease) && dead.faults == 0 && died.Sub(dead.faultAt) > shards.DefaultLease { // it was whole
+	if g.grewUntilLocked(died).Sub(dead.born) > g.slow(shards.DefaultLease) && dead.faults == 0 && died.Sub(dead.faultAt) > shards.DefaultLease { // it was whole
 		least += shards.DefaultLease - 1100*time.Millisecond - dead.latency
 	}
 	if ago < least && g.state.lostAt.Before(died) {
