@@ -335,6 +335,7 @@ var common *redistest.Server
 func TestMain(m *testing.M) {
 	redistest.RegisterChild("member", runMember)
 	redistest.RegisterChild("writer", runWriter)
+	redistest.RegisterChild("walker", runWalker)
 	if redistest.RunChild() {
 		return
 	}

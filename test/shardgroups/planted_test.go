@@ -78,7 +78,7 @@ func mistakes() []*mistake {
 		{name: "joins are not awaited", was: "if now_us < state.quiet or not may_grant() then\n    return false\n  end", is: "", rule: waitsForQuiet},
 		{name: "poison is granted at once", was: "is_counted and losses >= 3", is: "is_counted and losses >= 3000", rule: keepsPoisonAway},
 		{name: "poison waits as long each time", was: " * 2 ^ (losses - 3)", is: "", rule: keepsPoisonAway},
-		{name: "poison is never forgiven", was: "row.since, row.losses = digits(now_us), '0'", is: "row.since = digits(now_us)", rule: keepsPoisonAway},
+		{name: "poison is never forgiven", was: "row.since, row.losses = digits(released_at(row.owner)), '0'", is: "row.since = digits(released_at(row.owner))", rule: keepsPoisonAway},
 		{name: "shards of the dead go to the young", was: "or read_member(taker).is_proven == '1' then", is: "or true then", rule: prefersTheProven},
 		{name: "the young do not count", was: "with_share and score < least", is: "false", rule: movesOrphansAlone},
 		{name: "a promise to the young is broken", was: "if promised and promised.state == 'l' and", is: "if promised and promised.state == 'l' and promised.is_proven == '1' and", rule: movesOrphansAlone},

@@ -102,6 +102,27 @@ func countsThroughAllStates(tb testing.TB, named bool) { //nolint:revive // two 
 	w.drop()
 }
 
+// P3: a member that lost its lease in silence releases its shards late. They have had no owner since its lease ended, and not since then.
+func TestALateReleaseBeginsNoNewTimeWithoutAnOwner(t *testing.T) { t.Parallel(); releasesLate(t) }
+
+func releasesLate(tb testing.TB) {
+	tb.Helper()
+	w := evenWorld(tb, 3, 1)
+	m := w.members[0]
+	m.polls()
+	ended := w.clock + lease
+	w.passes(lease - second)
+	require.True(tb, m.release("0", "r", 0))
+	released := w.clock
+	w.passes(20 * second) // no script runs, so that no member is taken for dead for two seconds more
+	require.True(tb, m.release("1", "r", 0))
+	require.True(tb, m.release("2", "e", 3600*second))
+	rows := w.rows()
+	for shard, since := range map[string]int64{"0": released, "1": ended, "2": ended} {
+		require.InDelta(tb, since, stampOf(rows[shard].since), 10, "shard %s", shard)
+	}
+}
+
 // comesBack requires that a name that comes into the set again has had no owner since then.
 func comesBack(tb testing.TB) {
 	tb.Helper()

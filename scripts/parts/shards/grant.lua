@@ -3,8 +3,8 @@
 -- shards/grant
 -- Granting shards, and what becomes of a shard that its owner has no more.
 --
--- uses     bans_left, count_of, decimal, digits, first_taker, group, has_room, hung_before, index, is_banned, is_present, is_recent, next_version, now_us, rank, read_member, state, taker_of, waits_for, write_row
--- defines  grant, grant_or_free, heir_of, is_kept, lose_shard, may_grant, release_shard, remove_shard, set_free, wait_until
+-- uses     bans_left, count_of, decimal, digits, ends, first_taker, group, group_time, has_room, hung_before, index, is_banned, is_present, is_recent, next_version, now_us, rank, read_member, state, taker_of, waits_for, write_row
+-- defines  grant, grant_or_free, heir_of, is_kept, lose_shard, may_grant, release_shard, released_at, remove_shard, set_free, wait_until
 local function grant(shard, row, owner, class)
   row.version = next_version()
   row.state, row.owner, row.token, row.promised, row.class, row.till = 'o', owner, row.version, NO_STAMP, class, '0'
@@ -78,7 +78,12 @@ end
 -- The owner has released a shard. Ending e keeps it from that member for pause_us, and so does u,
 -- by which the member takes one less until it is set again: so no other shard moves to it. Ending d
 -- is e of a grant that the member declines: the shard is as if no member had got it. Here and in
--- lose_shard begins the time without an owner, and nowhere else.
+-- lose_shard begins the time without an owner, and nowhere else: if the lease has ended before, with
+-- its end.
+local function released_at(owner)
+  local till = redis.call('ZSCORE', ends, owner)
+  return till and math.min(now_us, group_time(math.abs(till))) or now_us
+end
 local function release_shard(shard, row, ending, pause_us)
   if row.state == 'x' or ending == 'x' and state.names == 1 then
     if ending == 'x' then
@@ -91,7 +96,7 @@ local function release_shard(shard, row, ending, pause_us)
     member.limit = math.min(member.limit, member.load) - 1
   end
   if ending ~= 'd' then
-    row.since, row.losses = digits(now_us), '0'
+    row.since, row.losses = digits(released_at(row.owner)), '0'
   end
   if string.find(ending, '[deu]') then
     row.bans = row.owner .. ':' .. digits(now_us + pause_us) .. ' ' .. row.bans
