@@ -23,6 +23,13 @@ var Once = Kind{
 	},
 }
 
+//nolint:gochecknoglobals // constants in all but name
+var (
+	OnceReadScript   = mustLoad("once/read", 1)
+	OnceStoreScript  = mustLoad("once/store", 1)
+	OnceForgetScript = mustLoad("once/forget", 1)
+)
+
 // moment returns a time of the server, or a dash.
 func moment(t time.Time) string {
 	if t.IsZero() {
