@@ -9,6 +9,8 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
+// The scripts of queues, and of the reentrant and the fair lock.
+//
 //nolint:gochecknoglobals // constants in all but name
 var (
 	QueueHeartbeatScript = mustLoad("queue/heartbeat", 1)

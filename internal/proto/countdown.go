@@ -23,6 +23,8 @@ var Countdown = Kind{
 	Summary:  func(u *Use) string { return fmt.Sprintf("%d of %d missing", u.Left, u.Total) },
 }
 
+// The scripts of the latch.
+//
 //nolint:gochecknoglobals // constants in all but name
 var (
 	CountdownStartScript = mustLoad("countdown/start", 1)

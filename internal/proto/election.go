@@ -14,6 +14,8 @@ var Election = Kind{
 	WholeLease: true,
 }
 
+// The scripts of the election.
+//
 //nolint:gochecknoglobals // constants in all but name
 var (
 	ElectionPutScript       = mustLoad("election/put", 1)

@@ -14,6 +14,8 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
+// The scripts of the holder key, and of keys with several holds.
+//
 //nolint:gochecknoglobals // constants in all but name
 var (
 	HolderDescribeScript = mustLoad("holder/describe", 1)

@@ -23,6 +23,8 @@ var Once = Kind{
 	},
 }
 
+// The scripts of the kind.
+//
 //nolint:gochecknoglobals // constants in all but name
 var (
 	OnceReadScript   = mustLoad("once/read", 1)

@@ -16,6 +16,8 @@ var Redlock = Kind{
 	Options: optionsOfLeases | OptionFixedLease | OptionMaxHold | OptionFenced | OptionGreatestLease,
 }
 
+// The scripts of one server's part.
+//
 //nolint:gochecknoglobals // constants in all but name
 var (
 	RedlockAcquireScript = mustLoad("redlock/acquire", 1)

@@ -16,6 +16,8 @@ var RWLock = Kind{
 	Table:    &native.RWLock.Table,
 }
 
+// The scripts of the read-write lock.
+//
 //nolint:gochecknoglobals // constants in all but name
 var (
 	RWLockEnterScript     = mustLoad("rwlock/enter", 1)

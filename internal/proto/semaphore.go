@@ -21,6 +21,8 @@ var Semaphore = Kind{
 	Read:     nativeSemaphore.read,
 }
 
+// The scripts of the semaphore.
+//
 //nolint:gochecknoglobals // constants in all but name
 var (
 	SemaphoreEnterScript     = mustLoad("semaphore/enter", 1)

@@ -25,6 +25,8 @@ var Shards = Kind{
 	},
 }
 
+// The scripts of a group of shards.
+//
 //nolint:gochecknoglobals // constants in all but name
 var (
 	ShardsJoinScript    = mustLoad("shards/join", 1)

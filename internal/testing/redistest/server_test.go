@@ -14,7 +14,7 @@ import (
 func TestNoneSkipsTestsThatNeedAServer(t *testing.T) {
 	t.Setenv(redistest.ServerEnv, "none")
 	var skipped bool
-	t.Run("Needs", func(t *testing.T) { //nolint:paralleltest // the environment is the process's
+	t.Run("Needs", func(t *testing.T) {
 		defer func() { skipped = t.Skipped() }()
 		redistest.Start(t)
 	})
