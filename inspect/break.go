@@ -14,7 +14,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // Break ends the holds of a name by force, of whatever kind, and hands the name to the waiters: for people, and for
@@ -119,26 +118,31 @@ func breakRedlockPart(ctx context.Context, of *signalbox.Session, name string) e
 	})
 }
 
-// breakPermits ends the holds that a semaphore has now: it releases each in its holder's place, and notifies the holder's
-// session. A hold that is gone by then is passed over, so it can be repeated.
-func breakPermits(ctx context.Context, of *signalbox.Session, name string) error {
+func breakSemaphore(ctx context.Context, of *signalbox.Session, name string) error {
 	s := (*session.Handle)(of).Session()
 	if layoutOf(s) != proto.Native() {
 		return breakListedPermits(ctx, s, name)
 	}
+	return breakPermits(ctx, s, name, proto.Native().Semaphore)
+}
+
+// breakPermits ends the holds that a name has now whose holds are permits: it releases each in its holder's place, and notifies the
+// holder's session. A hold that is gone by then is passed over, so it can be repeated.
+func breakPermits(ctx context.Context, s *session.Session, name string, table *proto.SemaphoreTable) error {
 	set, err := s.Names(proto.Native(), name)
 	if err != nil {
 		return err
 	}
-	holds, err := holdsOf(ctx, s, proto.HoldsListScript, set.Permits(), "sb1s")
+	set = table.Names(set)
+	holds, err := holdsOf(ctx, s, &table.HoldLister, set.Holder)
 	if err == nil {
 		holds, err = session.FilterForceTargets(ctx, holds, identity)
 	}
 	if err != nil {
 		return err
 	}
-	s.HandshakeInCluster(ctx, set.Permits())
-	keys := []string{set.Permits(), set.PermitsQueue(), set.PermitsHeartbeats()}
+	s.HandshakeInCluster(ctx, set.Holder)
+	keys := table.Keys(set).All
 	channel := proto.Grants(s.Settings.Prefix)
 	if s.Runner.Clustered() {
 		channel = set.Grants()
@@ -148,7 +152,7 @@ func breakPermits(ctx context.Context, of *signalbox.Session, name string) error
 		calls := make([]wire.Call, len(batch))
 		for i, hold := range batch {
 			leave := proto.LeaveShared{Hold: hold, Verb: s.PublishCommand(), Channel: channel, KeepMS: floor(s), Certain: proto.Flag(false)}
-			calls[i] = wire.Call{Script: proto.SemaphoreLeaveScript, Keys: keys, Args: leave.AppendTo(nil)}
+			calls[i] = wire.Call{Script: table.Queue.Leave, Keys: keys, Args: leave.AppendTo(nil)}
 			sessions[proto.Native().Session(hold)] = struct{}{}
 		}
 		for _, outcome := range s.Runner.RunMany(ctx, calls) {
@@ -158,16 +162,16 @@ func breakPermits(ctx context.Context, of *signalbox.Session, name string) error
 		}
 	}
 	for owner := range sessions {
-		message := wire.Call{Command: "PUBLISH", Args: []string{proto.Session(s.Settings.Prefix, owner), set.Permits()}}
+		message := wire.Call{Command: "PUBLISH", Args: []string{proto.Session(s.Settings.Prefix, owner), set.Holder}}
 		s.Runner.RunMany(ctx, []wire.Call{message}) // a session that does not receive it finds out by a renewal
 	}
 	return nil
 }
 
-// holdsOf returns the names of all holds in the key of a semaphore, as script lists them. kind is what a key of the kind has as a member.
-func holdsOf(ctx context.Context, s *session.Session, script *scripts.Script, key, kind string) (holds []string, err error) {
+// holdsOf returns the names of all holds of a key.
+func holdsOf(ctx context.Context, s *session.Session, lister *proto.HoldLister, key string) (holds []string, err error) {
 	for from := 0; ; from += maxOfName {
-		reply, err := s.Runner.Run(ctx, proto.ListCall(script, key, kind, from, maxOfName))
+		reply, err := s.Runner.Run(ctx, lister.ListCall(key, from, maxOfName))
 		if err != nil {
 			return nil, err
 		}
@@ -238,7 +242,7 @@ func breakListedPermits(ctx context.Context, s *session.Session, name string) er
 		return err
 	}
 	permits := l.Semaphore.Names(set)
-	ids, err := holdsOf(ctx, s, l.Semaphore.List, permits.Holder, "")
+	ids, err := holdsOf(ctx, s, &l.Semaphore.HoldLister, permits.Holder)
 	if err != nil {
 		return err
 	}
@@ -288,7 +292,7 @@ func breakPage(ctx context.Context, s *session.Session, l *proto.Layout, permits
 // requireIDs returns why the permits of a semaphore cannot be ended: they are those of a plain semaphore. It
 // returns nil if there is no hold.
 func requireIDs(ctx context.Context, s *session.Session, plain *proto.SemaphoreTable, set proto.Set) error {
-	holds, err := holdsOf(ctx, s, plain.List, plain.Names(set).Holder, "")
+	holds, err := holdsOf(ctx, s, &plain.HoldLister, plain.Names(set).Holder)
 	if err == nil && len(holds) > 0 {
 		return fmt.Errorf("%w: it is a plain semaphore, whose permits have no ids: they cannot be broken", errs.ErrBadOption)
 	}

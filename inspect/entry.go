@@ -165,7 +165,7 @@ var breakers = map[string]func(ctx context.Context, s *signalbox.Session, name s
 	RWLock: func(ctx context.Context, s *signalbox.Session, name string) error {
 		return rwlock.New(s, name).ForceUnlock(ctx)
 	},
-	Semaphore: breakPermits,
+	Semaphore: breakSemaphore,
 	Countdown: func(ctx context.Context, s *signalbox.Session, name string) error {
 		return countdown.New(s, name).Reset(ctx)
 	},

@@ -81,7 +81,7 @@ func ownerOf(hold string, until time.Time) proto.Holder {
 }
 
 func readRWLock(i *proto.Inspection) {
-	i.Query(proto.ListCall(rwListScript, i.Key, "", 0, proto.MaxHolders), func(reply wire.Reply) {
+	i.Query(rwLister.ListCall(i.Key, 0, proto.MaxHolders), func(reply wire.Reply) {
 		list, _ := proto.ReadHoldsListed(&reply) // a key of another kind has no holds
 		use := proto.Use{Kind: proto.RWLock.Name}
 		for _, hold := range list.Holds {
@@ -129,7 +129,7 @@ func readNumber(i *proto.Inspection) {
 		}
 		var use proto.Use
 		for _, suffix := range []string{permitsSuffix, plainSuffix} {
-			i.Query(proto.ListCall(permitListScript, suffixed(i.Key, suffix), "", 0, proto.MaxHolders), func(reply wire.Reply) {
+			i.Query(permitLister.ListCall(suffixed(i.Key, suffix), 0, proto.MaxHolders), func(reply wire.Reply) {
 				use.Holders = append(use.Holders, permitHolders(&reply)...)
 				setPermits(&use, free, suffix == permitsSuffix)
 				i.Report(use)

@@ -132,11 +132,11 @@ func rwLock(registry string) *proto.RWLockTable {
 				Poll: pollScript, PollShared: rwPollScript,
 			},
 		},
-		Share:     rwMayShareScript,
-		Downgrade: rwDowngradeScript,
-		Force:     rwForceScript,
-		List:      rwListScript,
-		LabelOf:   func(name string) string { return name },
+		HoldLister: rwLister,
+		Share:      rwMayShareScript,
+		Downgrade:  rwDowngradeScript,
+		Force:      rwForceScript,
+		LabelOf:    func(name string) string { return name },
 	}
 }
 
@@ -163,7 +163,7 @@ var (
 	rwPollScript      = scripts.Load("redisson/rwlock-poll", 1)
 	rwMayShareScript  = scripts.Load("redisson/rwlock-may-share", 1)
 	rwDowngradeScript = scripts.Load("redisson/rwlock-downgrade", 1)
-	rwListScript      = scripts.Load("redisson/rwlock-list", 1)
+	rwLister          = proto.HoldLister{List: scripts.Load("redisson/rwlock-list", 1)}
 	rwForceScript     = scripts.Load("redisson/rwlock-force", 1)
 
 	permitAcquireScript   = scripts.Load("redisson/permit-acquire", 1)
@@ -172,7 +172,7 @@ var (
 	permitSplitScript     = scripts.Load("redisson/permit-split", 1)
 	permitResizeScript    = scripts.Load("redisson/permit-resize", 1)
 	permitAvailableScript = scripts.Load("redisson/permit-available", 1)
-	permitListScript      = scripts.Load("redisson/permit-list", 1)
+	permitLister          = proto.HoldLister{List: scripts.Load("redisson/permit-list", 1)}
 	permitForceScript     = scripts.Load("redisson/permit-force", 1)
 
 	latchStartScript = scripts.Load("redisson/latch-start", 1)
@@ -209,7 +209,7 @@ func semaphore(registry, timeouts string) *proto.SemaphoreTable {
 		Split:         permitSplitScript,
 		Resize:        permitResizeScript,
 		Available:     permitAvailableScript,
-		List:          permitListScript,
+		HoldLister:    permitLister,
 		Force:         permitForceScript,
 		HoldSize:      permitSize,
 		AvailableKeys: 2,

@@ -32,6 +32,7 @@ type world struct {
 // newWorld returns a world of servers, of which so many are the test's own and the others shared.
 func newWorld(tb testing.TB, servers, own int) *world {
 	tb.Helper()
+	redistest.NeedServer(tb)
 	w := &world{TB: tb, name: tb.Name()}
 	for i := range servers {
 		s := shared[i]

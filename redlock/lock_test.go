@@ -51,6 +51,7 @@ func TestGoroutinesOfAProcessAreOneContender(t *testing.T) {
 // A name is hashed in the error too, if the sessions are no quorum and any of them hashes names.
 func TestErrorsOfABadQuorumHashTheName(t *testing.T) {
 	t.Parallel()
+	redistest.NeedServer(t)
 	sessions := []*signalbox.Session{
 		locktest.SteadySession(t, shared[0]), locktest.SteadySession(t, shared[0], signalbox.WithHashedNames()), locktest.SteadySession(t, shared[0]),
 	}

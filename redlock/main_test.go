@@ -3,8 +3,6 @@
 package redlock_test
 
 import (
-	"fmt"
-	"os"
 	"testing"
 
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
@@ -18,28 +16,16 @@ var serverURLs [3]string
 var shared [5]*redistest.Server
 
 func TestMain(m *testing.M) {
-	redistest.VerifyTestMain(redistest.WithParallelism(4, besideServers{m}))
-}
-
-// besideServers runs everything while the shared servers run.
-type besideServers struct{ tests *testing.M }
-
-// Run implements goleak.TestingM.
-func (b besideServers) Run() int {
+	tests := redistest.WithParallelism(4, m)
 	for i := range shared {
-		server, err := redistest.StartServer()
-		if err == nil {
-			defer server.Close()
-			err = locktest.Establish(server)
-		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		shared[i] = server
+		tests = redistest.WithServer(tests, func(s *redistest.Server) {
+			if err := locktest.Establish(s); err != nil {
+				panic(err)
+			}
+			if shared[i] = s; i < len(serverURLs) {
+				serverURLs[i] = s.URL()
+			}
+		})
 	}
-	for i := range serverURLs {
-		serverURLs[i] = shared[i].URL()
-	}
-	return b.tests.Run()
+	redistest.VerifyTestMain(tests)
 }

@@ -16,12 +16,8 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
-const (
-	// kindMember is the member by which the key of a read-write lock says its kind.
-	kindMember = "sb1w"
-	// writing is the phase of a lock that a writer holds.
-	writing = "1"
-)
+// writing is the phase of a lock that a writer holds.
+const writing = "1"
 
 // IsLocked reports whether the lock is held for reading or writing, as the server says: by this
 // process, another one, or a lock of another kind. The result may be outdated when it is read. One
@@ -54,7 +50,7 @@ func (l *Lock) eachHold(ctx context.Context, yield func(listedHold) bool) error 
 	if err := l.root().CheckArgs(); err != nil {
 		return err
 	}
-	return l.writer.EachHold(ctx, l.table.List, l.writer.Names.Holder, kindMember, func(list *proto.HoldsListed, hold proto.ListedHold) bool {
+	return l.writer.EachHold(ctx, &l.table.HoldLister, func(list *proto.HoldsListed, hold proto.ListedHold) bool {
 		name := hold.Name
 		h := signalbox.Holder{
 			Kind: kind, Session: l.writer.Layout.Session(name), Label: l.table.LabelOf(name),

@@ -28,6 +28,7 @@ type fixture struct {
 // sharedFixture returns the fixture of a test on the server that all of them share.
 func sharedFixture(t *testing.T) fixture {
 	t.Helper()
+	redistest.NeedServer(t)
 	return fixture{t, common, fmt.Sprint(t.Name(), "/", fixtures.Add(1))}
 }
 

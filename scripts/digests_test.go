@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/signalbox-go/signalbox/internal/proto"
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
@@ -70,6 +71,7 @@ func TestAReleasedScriptNeverChanges(t *testing.T) {
 
 func TestTheServerKnowsAScriptByTheDigestOfItsFile(t *testing.T) {
 	t.Parallel()
+	redistest.NeedServer(t)
 	all, err := scripts.All()
 	require.NoError(t, err)
 	require.NotEmpty(t, all)

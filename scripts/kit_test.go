@@ -57,6 +57,7 @@ var positions atomic.Int64
 
 func newFixture(tb testing.TB) *fixture {
 	tb.Helper()
+	redistest.NeedServer(tb)
 	name := fmt.Sprintf("sb:{%s %d}:", tb.Name(), positions.Add(1))
 	return &fixture{TB: tb, server: server, key: name + "lock", channel: name + "unlocked", clock: noon}
 }
@@ -368,6 +369,7 @@ func (w withPool) Run() int {
 // serverOfOwn returns a server that no other test uses until this one ends. The test may fill its memory and write any key.
 func serverOfOwn(tb testing.TB) *redistest.PooledServer {
 	tb.Helper()
+	redistest.NeedServer(tb)
 	s := idleServer()
 	if s == nil {
 		started, err := redistest.StartServer()

@@ -75,9 +75,6 @@ func (p Permits) enter(ctx context.Context) (lease hold.Lease, carried bool, err
 	return lease, true, err
 }
 
-// kindMember is the member by which the key of a semaphore says its kind.
-const kindMember = "sb1s"
-
 // Holder describes a hold of permits, as the server saw it at one moment. It is for people and for
 // monitoring. Only a lease says that something is held.
 type Holder struct {
@@ -98,7 +95,7 @@ func (s *Semaphore) Holders(ctx context.Context) iter.Seq2[Holder, error] {
 	return func(yield func(Holder, error) bool) {
 		err := s.root().CheckArgs()
 		if err == nil {
-			err = s.single.EachHold(ctx, s.table.List, s.single.Names.Holder, kindMember, func(_ *proto.HoldsListed, hold proto.ListedHold) bool {
+			err = s.single.EachHold(ctx, &s.table.HoldLister, func(_ *proto.HoldsListed, hold proto.ListedHold) bool {
 				return yield(s.holderOf(hold.Name, hold.Ends), nil)
 			})
 		}

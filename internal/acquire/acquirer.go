@@ -220,7 +220,7 @@ func (a *Acquirer) startHold(h *heldLock, q *waitroom.Room, serverHold queue.Hol
 	lease := h.Hold.Begin(h, a.Scope, first, lastToken(first, last, waited))
 	config, life, sent := a.renewalConfig(grant, until)
 	h.Term.Init(&h.Hold, config, life, sent)
-	serverHold.Begin(h) // from here on Close finds it
+	serverHold.Register(h) // from here on Close finds it
 	h.Term.Start(sent)
 	if err := a.Base.Session.EvictionError(); err != nil {
 		h.Term.Break(err, false)

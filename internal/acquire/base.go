@@ -17,7 +17,6 @@ import (
 	"github.com/signalbox-go/signalbox/internal/session"
 	"github.com/signalbox-go/signalbox/internal/timers"
 	"github.com/signalbox-go/signalbox/internal/wire"
-	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // Base is what locks of every kind share: the checked arguments of New, entering a lease that a context
@@ -264,27 +263,20 @@ func (b *Base) Explain(op string, err error) error {
 	if b.Session != nil && (errors.Is(err, errs.ErrRefused) || errors.Is(err, errs.ErrDenied) || errors.Is(err, errs.ErrUnsupported)) {
 		b.Session.Logs.Refused(b.Labels(), op, err)
 	}
-	return &signalbox.OpError{Op: b.opName(op), Name: b.Name, Err: WithoutOp(err)}
+	return b.Named(op, err)
 }
 
-// opName returns what errors call an operation: permits are released.
-func (b *Base) opName(op string) string {
-	if op == "unlock" && b.Resolved != nil && b.Kind == &proto.Semaphore {
-		return "release"
-	}
-	return op
-}
-
-// Named implements hold.Namer for the owners of the lock's holds. Without an operation the error says what has ended: a lock,
-// or else the kind.
+// Named implements hold.Namer for the owners of the lock's holds. Without an operation the error says what has ended.
 func (b *Base) Named(op string, err error) error {
-	if op == "" {
-		op = "lock"
-		if b.Resolved != nil && b.Kind != &proto.Reentrant && b.Kind != &proto.Fair {
-			op = b.Kind.Name
-		}
+	switch {
+	case op == "" && b.Resolved == nil:
+		op = proto.Reentrant.Lost
+	case op == "":
+		op = cmp.Or(b.Kind.Lost, b.Kind.Name)
+	case op == "unlock" && b.Resolved != nil:
+		op = cmp.Or(b.Kind.Release, op)
 	}
-	return &signalbox.OpError{Op: b.opName(op), Name: b.Name, Err: WithoutOp(err)}
+	return &signalbox.OpError{Op: op, Name: b.Name, Err: WithoutOp(err)}
 }
 
 // WithoutOp returns err without the operation and the name, if it begins with them.
@@ -360,14 +352,13 @@ func (b *Base) holder(ctx context.Context) (proto.HolderInfo, error) {
 // HoldsPage is how many holds one script lists.
 const HoldsPage = 100
 
-// EachHold calls yield for each hold of key, as script lists them, with the list that it is in, until it returns false. kind is what
-// a key of the kind has as a member.
-func (b *Base) EachHold(ctx context.Context, script *scripts.Script, key, kind string, yield func(list *proto.HoldsListed, hold proto.ListedHold) bool) error {
+// EachHold calls yield for each hold of the lock, with the list that it is in, until it returns false.
+func (b *Base) EachHold(ctx context.Context, lister *proto.HoldLister, yield func(list *proto.HoldsListed, hold proto.ListedHold) bool) error {
 	for from := 0; ; from += HoldsPage {
 		if err := b.Connect(ctx); err != nil {
 			return err
 		}
-		reply, err := b.Session.Runner.Run(ctx, proto.ListCall(script, key, kind, from, HoldsPage))
+		reply, err := b.Session.Runner.Run(ctx, lister.ListCall(b.Names.Holder, from, HoldsPage))
 		if err != nil {
 			return CutShort(ctx, err)
 		}

@@ -64,7 +64,7 @@ func TestHoldThatBeginsAfterARecheckAsksTheServer(t *testing.T) {
 			require.NoError(t, err, of)
 			c.recheck()
 			var rechecks recheckCounter
-			a.Begin(&rechecks)
+			a.Register(&rechecks)
 			require.Equal(t, c.rechecks, rechecks, "%s: %s", of, name)
 			recheck("")
 			require.Equal(t, c.rechecks+1, rechecks, "%s: %s", of, name)

@@ -29,7 +29,7 @@ type attempt struct {
 	localHold    session.LocalHold
 	footprint    session.Footprint // what the server may have of the attempt
 	leftBefore   session.Remains   // what the tries before the newest one left
-	needsRecheck bool              // Recheck was called before Begin: the attempt may have had the lock before that, and lost it
+	needsRecheck bool              // Recheck was called before Register: the attempt may have had the lock before that, and lost it
 }
 
 // newAttempt registers an attempt, before anything of it is sent.
@@ -104,7 +104,7 @@ func (a *attempt) prepareTry(sent timers.Instant) wire.Stamp {
 	defer registry.mu.Unlock()
 	a.footprint.Send(notAfter)
 	a.leftBefore = a.footprint.Left
-	a.footprint.Leave(session.HoldLeft)
+	a.footprint.Note(session.HoldLeft)
 	return notAfter
 }
 
@@ -179,7 +179,7 @@ func (a *attempt) recordHeld() {
 	registry.mu.Lock()
 	defer registry.mu.Unlock()
 	if a.leftNoHoldLocked(); registry.config.ChannelPerWaiter && a.waiting {
-		a.footprint.Leave(session.TicketLeft)
+		a.footprint.Note(session.TicketLeft)
 	}
 }
 
@@ -207,8 +207,8 @@ func (a *attempt) Grant() queue.Grant {
 // Name implements queue.Hold.
 func (a *attempt) Name() string { return a.holdID }
 
-// Begin implements queue.Hold.
-func (a *attempt) Begin(localHold session.LocalHold) {
+// Register implements queue.Hold.
+func (a *attempt) Register(localHold session.LocalHold) {
 	a.lock.registry.mu.Lock()
 	a.localHold = localHold
 	needsRecheck := a.needsRecheck && localHold != nil
@@ -278,7 +278,7 @@ func (a *attempt) repeatReleaseFor(lasts time.Duration) {
 // ctx ends. If it fails, the new hold is released in the background, and a is left to the caller, who does
 // not know whether a still has the lock.
 func (a *attempt) Swap(ctx context.Context, script *scripts.Script, request *queue.Request) (queue.Hold, error) {
-	a.Begin(nil)
+	a.Register(nil)
 	b := a.lock.newAttempt(request)
 	if err := b.sendSwap(ctx, script, a); err != nil {
 		b.Abandon()

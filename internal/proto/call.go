@@ -3,14 +3,16 @@
 package proto
 
 import (
+	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/signalbox-go/signalbox/internal/wire"
+	"github.com/signalbox-go/signalbox/scripts"
 )
 
 // Each call of a script is a struct with the arguments that the script's header describes, and each reply one with what it says. Those of
-// one kind are in its file.
+// one kind are in its file, after the scripts that the library sends, in their present versions. Scripts of package wire stand there.
 
 // Publish says how a script notifies sessions: by which command, and on which channel.
 type Publish struct{ Verb, Channel string }
@@ -76,6 +78,11 @@ type SessionReadString struct{ Count string }
 
 // AppendTo appends the arguments in the order of the header.
 func (c SessionReadString) AppendTo(args []string) []string { return append(args, c.Count) }
+
+// SessionReadStringScript returns the beginning of a string.
+//
+//nolint:gochecknoglobals // a constant in all but name
+var SessionReadStringScript = mustLoad("session/read-string", 1)
 
 // ReadStringCall returns the call that reads the first bytes of a string and when its key ends, of one moment.
 func ReadStringCall(key string, count int) wire.Call {
@@ -185,4 +192,13 @@ type RetryReleased struct {
 // ReadRetryReleased reads the reply to a release.
 func ReadRetryReleased(r *wire.Reply) RetryReleased {
 	return RetryReleased{r.Code() != wire.NotDone, r.Stamp(1), r.Int(2) == 1}
+}
+
+// mustLoad returns a script in a version. A retired version stays in its folder.
+func mustLoad(name string, version int) *scripts.Script { //nolint:unparam // a script that changes after the first release has a 2
+	s := scripts.Load(name, version)
+	if s == nil {
+		panic(fmt.Sprintf("no script %s v%d", name, version)) //nolint:forbidigo // a mistake in this file, which the first test finds
+	}
+	return s
 }

@@ -9,6 +9,25 @@ import (
 	"github.com/signalbox-go/signalbox/internal/wire"
 )
 
+// The scripts of queues, and of the reentrant and the fair lock.
+//
+//nolint:gochecknoglobals // constants in all but name
+var (
+	QueueHeartbeatScript = mustLoad("queue/heartbeat", 1)
+
+	LockEnterScript       = mustLoad("lock/enter", 1)
+	LockPollScript        = mustLoad("lock/poll", 1)
+	LockHeartbeatScript   = mustLoad("lock/heartbeat", 1)
+	LockKeepScript        = mustLoad("lock/keep", 1)
+	LockLeaveScript       = mustLoad("lock/leave", 1)
+	LockFreeScript        = mustLoad("lock/free", 1)
+	LockRequeueScript     = mustLoad("lock/requeue", 1)
+	LockForceScript       = mustLoad("lock/force", 1)
+	LockWaitersScript     = mustLoad("lock/waiters", 1)
+	LockAcquireManyScript = mustLoad("lock/acquire-many", 1)
+	LockReleaseManyScript = mustLoad("lock/release-many", 1)
+)
+
 // Enter is the call of lock/enter. Waiting is a Waiting as a text. If it is "", it is left out.
 type Enter struct{ Unmarked, LifeMS, NotAfter, Label, Waiting string }
 

@@ -23,6 +23,16 @@ var Countdown = Kind{
 	Summary:  func(u *Use) string { return fmt.Sprintf("%d of %d missing", u.Left, u.Total) },
 }
 
+// The scripts of the latch.
+//
+//nolint:gochecknoglobals // constants in all but name
+var (
+	CountdownStartScript = mustLoad("countdown/start", 1)
+	CountdownCountScript = mustLoad("countdown/count", 1)
+	CountdownReadScript  = mustLoad("countdown/read", 1)
+	CountdownResetScript = mustLoad("countdown/reset", 1)
+)
+
 // The fields of a latch's round, and its length; scripts/README.md has them.
 const (
 	roundSize = 65

@@ -14,6 +14,17 @@ var Election = Kind{
 	WholeLease: true,
 }
 
+// The scripts of the election.
+//
+//nolint:gochecknoglobals // constants in all but name
+var (
+	ElectionPutScript       = mustLoad("election/put", 1)
+	ElectionClearScript     = mustLoad("election/clear", 1)
+	ElectionReadScript      = mustLoad("election/read", 1)
+	ElectionMoveScript      = mustLoad("election/move", 1)
+	ElectionRequestedScript = mustLoad("election/requested", 1)
+)
+
 // ElectionPut is the call of election/put.
 type ElectionPut struct{ ID, Number, Text, KeepMS, Verb, Channel string }
 

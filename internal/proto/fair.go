@@ -8,5 +8,6 @@ package proto
 var Fair = Kind{
 	Name:     "fair",
 	Options:  optionsOfLocks | OptionWanted,
+	Lost:     "lock",
 	InLayout: func(l *Layout) bool { return l.Fair != nil },
 }

@@ -14,6 +14,19 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
+// The scripts of the holder key, and of keys with several holds.
+//
+//nolint:gochecknoglobals // constants in all but name
+var (
+	HolderDescribeScript = mustLoad("holder/describe", 1)
+	HolderForceScript    = mustLoad("holder/force", 1)
+	HolderRenewScript    = mustLoad("holder/renew", 1)
+
+	HoldsRenewScript = mustLoad("holds/renew", 1)
+	HoldsDropScript  = mustLoad("holds/drop", 1)
+	HoldsListScript  = mustLoad("holds/list", 1)
+)
+
 // HolderInfo describes the holder of a lock. signalbox.Holder has the same fields, and documents them.
 type HolderInfo struct {
 	Kind           string
@@ -23,14 +36,6 @@ type HolderInfo struct {
 	Since, Until   time.Time
 	Token          uint64
 }
-
-// keptMode is the letter of a reentrant lock that its session may keep while no goroutine uses it.
-const keptMode = "k"
-
-// kindsByLetter are the kinds of locks by their letters in the holder key. They belong to the key, which several kinds share.
-//
-//nolint:gochecknoglobals // a constant table
-var kindsByLetter = map[string]string{"r": "reentrant", keptMode: "reentrant", "R": "reentrant", "f": "fair", "F": "fair", "w": "rwlock", "q": "redlock", "l": ExclusiveUse}
 
 // KindName returns the kind for a letter of a holder key: the letter itself if a later release wrote it.
 func KindName(letter string) string {
@@ -71,11 +76,18 @@ func (l *Layout) ReadHold(reply wire.Reply) (holder HolderInfo, hold, letter str
 	return holder, d.ID, d.Kind, nil
 }
 
-// ListCall is the call of a script that lists holds of a key which has several: count of them, from the one with the index from
-// on. kind is what a key of its kind has as a member; "" in a layout of others.
-func ListCall(script *scripts.Script, key, kind string, from, count int) wire.Call {
-	list := HoldsList{Kind: kind, From: strconv.Itoa(from), Count: strconv.Itoa(count)}
-	return wire.Call{Script: script, Keys: []string{key}, Args: list.AppendTo(nil)}
+// HoldLister lists the holds of a key which has several.
+type HoldLister struct {
+	// List is the script. It has the arguments of holds/list.
+	List *scripts.Script
+	// Member is what a key of the kind has as a member; "" in a layout of others.
+	Member string
+}
+
+// ListCall is the call that lists count holds of a key, from the one with the index from on.
+func (l *HoldLister) ListCall(key string, from, count int) wire.Call {
+	list := HoldsList{Kind: l.Member, From: strconv.Itoa(from), Count: strconv.Itoa(count)}
+	return wire.Call{Script: l.List, Keys: []string{key}, Args: list.AppendTo(nil)}
 }
 
 // HoldID identifies a hold for people: another hold has another one. It is a digest, since a client that knows the

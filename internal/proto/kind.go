@@ -22,9 +22,14 @@ type Kind struct {
 	// WholeLease says that a hold has its whole lease before the first renewal, unless an option says otherwise: the work is long, and a
 	// short outage at its beginning would end it, or let it run twice.
 	WholeLease bool
+	// Lost is what an error says that has ended, when a hold has: if it is "", the name of the kind. Release is what errors call the end
+	// of a hold by its caller: if it is "", "unlock".
+	Lost, Release string
 	// InLayout reports whether a layout of others has the kind. If it is nil, none has.
 	InLayout func(l *Layout) bool
 
+	// Table describes the holds and the queue in the library's own layout, if the kind has keys for them that no other kind has.
+	Table *Table
 	// Key returns the key, in the library's own layout, by which a list finds the kind, and Read queries what the key says. Both are
 	// nil for a kind whose holds are in the holder key: Reentrant reads that key for all of them.
 	Key  func(n Set) string
@@ -42,6 +47,15 @@ const DefaultTerm = 15 * time.Second
 //
 //nolint:gochecknoglobals // a constant table
 var All = []*Kind{&Reentrant, &Fair, &RWLock, &Semaphore, &Countdown, &Redlock, &Election, &Once, &Shards}
+
+// keptMode is the letter of a reentrant lock that its session may keep while no goroutine uses it, and lettersOfLocks are all letters of
+// the reentrant and the fair lock, which are one kind at the server.
+const keptMode, lettersOfLocks = "k", "rfkRF"
+
+// kindsByLetter are the kinds of locks by their letters in the holder key. They belong to the key, which several kinds share.
+//
+//nolint:gochecknoglobals // a constant table
+var kindsByLetter = map[string]string{"r": "reentrant", keptMode: "reentrant", "R": "reentrant", "f": "fair", "F": "fair", "w": "rwlock", "q": "redlock", "l": ExclusiveUse}
 
 // KindOf returns the kind with that name, or nil.
 func KindOf(name string) *Kind {

@@ -165,18 +165,20 @@ type ExclusiveTable struct {
 }
 
 // RWLockTable is the read-write lock in a layout. The argument of a request is r for a reader and w for a writer.
-// Share, Downgrade and Force have the arguments of the scripts in rwlock/, and List has the arguments of holds/list.
+// Share, Downgrade and Force have the arguments of the scripts in rwlock/.
 type RWLockTable struct {
 	Table
 
-	Share, Downgrade, Force, List *scripts.Script
+	HoldLister
+
+	Share, Downgrade, Force *scripts.Script
 	// LabelOf returns the label of the holder, from the name of a hold.
 	LabelOf func(name string) string
 }
 
-// SemaphoreTable is the semaphore in a layout. Resize and Available have the arguments of the scripts in semaphore/, and
-// List has the arguments of holds/list. Split is the script for a queue or for retries. Force is nil if
-// permits are ended one by one; else it ends many and notifies their sessions:
+// SemaphoreTable is the semaphore in a layout. Resize and Available have the arguments of the scripts in semaphore/. Split is
+// the script for a queue or for retries. Force is nil if permits are ended one by one; else it ends many and notifies their
+// sessions:
 //
 //	Force  KEYS: Keys.All. ARGV: verb, channel, what the channel of a session begins with, the aliases
 //	       of the sessions that had the permits, with a blank between, and the names of the holds,
@@ -184,7 +186,9 @@ type RWLockTable struct {
 type SemaphoreTable struct {
 	Table
 
-	Split, Resize, Available, List, Force *scripts.Script
+	HoldLister
+
+	Split, Resize, Available, Force *scripts.Script
 	// HoldSize is the length of the name of a hold, as Force takes it.
 	HoldSize int
 	// AvailableKeys is how many keys of Keys.All the script Available needs.

@@ -99,8 +99,11 @@ func (s Set) with(first, second, third string) Set {
 func (s Set) ForRWLock() Set { return s.with(writersSuffix, readersSuffix, rwHeartbeatsSuffix) }
 
 // ForSemaphore returns s with the keys of a semaphore, whose Holder is Permits.
-func (s Set) ForSemaphore() Set {
-	s = s.with(permitsSuffix, permitsSuffix+queueSuffix, permitsSuffix+heartbeatsSuffix)
+func (s Set) ForSemaphore() Set { return s.withHolder(permitsSuffix) }
+
+// withHolder returns s with the keys of a kind whose Holder is a key of its own, with that suffix: also those of its queue.
+func (s Set) withHolder(suffix string) Set {
+	s = s.with(suffix, suffix+queueSuffix, suffix+heartbeatsSuffix)
 	end := s.ends[0]
 	s.Holder, s.More = s.More[:end], s.More[end:]
 	s.ends = [2]uint16{s.ends[1] - end, uint16(len(s.More))} //nolint:gosec // see with

@@ -23,6 +23,15 @@ var Once = Kind{
 	},
 }
 
+// The scripts of the kind.
+//
+//nolint:gochecknoglobals // constants in all but name
+var (
+	OnceReadScript   = mustLoad("once/read", 1)
+	OnceStoreScript  = mustLoad("once/store", 1)
+	OnceForgetScript = mustLoad("once/forget", 1)
+)
+
 // moment returns a time of the server, or a dash.
 func moment(t time.Time) string {
 	if t.IsZero() {

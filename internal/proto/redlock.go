@@ -16,6 +16,17 @@ var Redlock = Kind{
 	Options: optionsOfLeases | OptionFixedLease | OptionMaxHold | OptionFenced | OptionGreatestLease,
 }
 
+// The scripts of one server's part.
+//
+//nolint:gochecknoglobals // constants in all but name
+var (
+	RedlockAcquireScript = mustLoad("redlock/acquire", 1)
+	RedlockReleaseScript = mustLoad("redlock/release", 1)
+	RedlockPollScript    = mustLoad("redlock/poll", 1)
+	RedlockFenceScript   = mustLoad("redlock/fence", 1)
+	RedlockHealScript    = mustLoad("redlock/heal", 1)
+)
+
 // RedlockAcquire is the call of redlock/acquire.
 type RedlockAcquire struct{ Hold, TTLMS, NotAfter, Waiter, GreatestUS string }
 

@@ -12,7 +12,9 @@ import (
 var Reentrant = Kind{
 	Name:     "reentrant",
 	Options:  optionsOfLocks | OptionKeepWarm | OptionWanted,
+	Lost:     "lock",
 	InLayout: func(l *Layout) bool { return l.Lock != nil },
+	Table:    &nativeLock.Table,
 	Key:      func(n Set) string { return n.Holder },
 	Read:     readHolderKey,
 }

@@ -13,12 +13,25 @@ var RWLock = Kind{
 	Name:     "rwlock",
 	Options:  optionsOfLocks,
 	InLayout: func(l *Layout) bool { return l.RWLock != nil },
+	Table:    &native.RWLock.Table,
 }
+
+// The scripts of the read-write lock.
+//
+//nolint:gochecknoglobals // constants in all but name
+var (
+	RWLockEnterScript     = mustLoad("rwlock/enter", 1)
+	RWLockPollScript      = mustLoad("rwlock/poll", 1)
+	RWLockLeaveScript     = mustLoad("rwlock/leave", 1)
+	RWLockForceScript     = mustLoad("rwlock/force", 1)
+	RWLockDowngradeScript = mustLoad("rwlock/downgrade", 1)
+	RWLockMayShareScript  = mustLoad("rwlock/may-share", 1)
+)
 
 // queryReadersAndWriter queries the holders of a read-write lock.
 func queryReadersAndWriter(i *Inspection) {
 	table := Native().RWLock
-	i.Query(ListCall(HoldsListScript, i.Names.Holder, "sb1w", 0, MaxHolders), func(reply wire.Reply) {
+	i.Query(table.ListCall(i.Names.Holder, 0, MaxHolders), func(reply wire.Reply) {
 		list, _ := ReadHoldsListed(&reply) // a key of another kind has no holds
 		writing := list.Phase == "1"
 		for _, hold := range list.Holds {

@@ -15,29 +15,45 @@ var Semaphore = Kind{
 	Name:     "semaphore",
 	Options:  optionsOfLocks | OptionExactCapacity | OptionPlain,
 	InLayout: func(l *Layout) bool { return l.Semaphore != nil },
+	Release:  "release",
+	Table:    &nativeSemaphore.Table,
 	Key:      Set.Permits,
-	Read:     readPermits,
+	Read:     nativeSemaphore.read,
 }
 
-func readPermits(i *Inspection) {
-	table := Native().Semaphore
-	i.Query(ListCall(HoldsListScript, i.Key, "sb1s", 0, MaxHolders), func(reply wire.Reply) {
+// The scripts of the semaphore.
+//
+//nolint:gochecknoglobals // constants in all but name
+var (
+	SemaphoreEnterScript     = mustLoad("semaphore/enter", 1)
+	SemaphorePollScript      = mustLoad("semaphore/poll", 1)
+	SemaphoreLeaveScript     = mustLoad("semaphore/leave", 1)
+	SemaphoreYieldScript     = mustLoad("semaphore/yield", 1)
+	SemaphoreSplitScript     = mustLoad("semaphore/split", 1)
+	SemaphoreResizeScript    = mustLoad("semaphore/resize", 1)
+	SemaphoreAvailableScript = mustLoad("semaphore/available", 1)
+)
+
+// read queries the holds and the queue of a name whose holds are permits.
+func (t *SemaphoreTable) read(i *Inspection) {
+	i.Query(t.ListCall(i.Key, 0, MaxHolders), func(reply wire.Reply) {
 		list, err := ReadHoldsListed(&reply)
 		if err != nil {
 			i.SetForeign()
 			return
 		}
 		for _, hold := range list.Holds {
-			permits, label, owner := table.ParseHold("", hold.Name)
+			permits, label, owner := t.ParseHold("", hold.Name)
 			i.AddHolder(Holder{Label: label, Session: owner, Hold: HoldID(hold.Name), Permits: permits, Until: hold.Ends.Time()})
 		}
 	})
-	i.Query(wire.Call{Script: table.Available, Keys: []string{i.Key}}, func(reply wire.Reply) {
+	i.Query(wire.Call{Script: t.Available, Keys: []string{i.Key}}, func(reply wire.Reply) {
 		if reply.Code() == wire.Done {
 			i.Use.Capacity, i.Use.Held = int(max(reply.Int(1), 0)), int(reply.Int(2))
 		}
 	})
-	q := ticketQueue{kind: i.Use.Kind, key: i.Names.PermitsQueue(), heartbeats: i.Names.PermitsHeartbeats(), ticketLength: permitTicket}
+	keys := t.Keys(t.Names(i.Names)).All
+	q := ticketQueue{kind: i.Use.Kind, key: keys[1], heartbeats: keys[2], ticketLength: permitTicket}
 	i.Query(wire.Call{Command: "EXISTS", Keys: []string{q.key}}, func(reply wire.Reply) {
 		if reply.Int(0) > 0 {
 			queryQueue(i, q)
@@ -64,10 +80,10 @@ var nativeSemaphore = SemaphoreTable{
 			Yield: SemaphoreYieldScript, Labelled: true,
 		},
 	},
+	HoldLister:    HoldLister{List: HoldsListScript, Member: "sb1s"},
 	Split:         SemaphoreSplitScript,
 	Resize:        SemaphoreResizeScript,
 	Available:     SemaphoreAvailableScript,
-	List:          HoldsListScript,
 	AvailableKeys: 1,
 	MaxPermits:    maxWeight,
 	TotalKnown:    true,

@@ -25,6 +25,23 @@ var Shards = Kind{
 	},
 }
 
+// The scripts of a group of shards.
+//
+//nolint:gochecknoglobals // constants in all but name
+var (
+	ShardsJoinScript    = mustLoad("shards/join", 1)
+	ShardsPollScript    = mustLoad("shards/poll", 1)
+	ShardsReleaseScript = mustLoad("shards/release", 1)
+	ShardsLeaveScript   = mustLoad("shards/leave", 1)
+	ShardsReadScript    = mustLoad("shards/read", 1)
+	ShardsSetScript     = mustLoad("shards/set", 1)
+	ShardsMoveScript    = mustLoad("shards/move", 1)
+	ShardsResizeScript  = mustLoad("shards/resize", 1)
+	ShardsSyncScript    = mustLoad("shards/sync", 1)
+	ShardsListScript    = mustLoad("shards/list", 1)
+	ShardsEndScript     = mustLoad("shards/end", 1)
+)
+
 // counted returns a number with its noun, whose plural ends in s.
 func counted(n int, noun string) string {
 	if n == 1 {

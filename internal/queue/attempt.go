@@ -131,9 +131,9 @@ func (a *Attempt) sendLocked(notAfter wire.Stamp) {
 // leftTicketLocked records that a may have a ticket. If the lock is exclusive, a grant removes the ticket.
 func (a *Attempt) leftTicketLocked() {
 	if a.q.registry.protocol.isExclusive() {
-		a.footprint.Leave(session.TicketLeft)
+		a.footprint.Note(session.TicketLeft)
 	} else {
-		a.footprint.Leave(session.TicketBesideHold)
+		a.footprint.Note(session.TicketBesideHold)
 	}
 }
 
@@ -160,7 +160,7 @@ func (a *Attempt) forget() {
 }
 
 func (a *Attempt) forgetLocked() {
-	registry, attempt := a.q.registry, a.attempt()
+	registry, attempt := a.q.registry, a.id()
 	if registry.mu.attempts.get(attempt) == a {
 		registry.mu.attempts.remove(attempt)
 		a.q.attempts--
@@ -306,11 +306,11 @@ func (a *Attempt) Done() { a.q.Done() }
 // Grant returns what the server gave. It needs no lock: only the goroutine that has the hold changes it.
 func (a *Attempt) Grant() Grant { return a.grant }
 
-// Begin registers the hold in this process. From now on it can be evicted. For an exclusive lock, Begin ends the older hold
+// Register lists the hold in this process. From now on it can be evicted. For an exclusive lock, Register ends the older hold
 // that the session may have: the message that a force unlock ended that hold may arrive after the newer grant. The older
 // hold is the one with the smaller token. That can be the hold of a itself, if another attempt was granted the lock before
 // the goroutine of a ran.
-func (a *Attempt) Begin(localHold session.LocalHold) {
+func (a *Attempt) Register(localHold session.LocalHold) {
 	older, rechecks, wanted := a.setLocalHold(localHold)
 	if older != nil {
 		older.Superseded()
@@ -359,7 +359,7 @@ func (q *Queue) isSupersededLocked(a *Attempt, token wire.Stamp) bool {
 	return newest != nil && newest != a && newest.grant.Stamp > token
 }
 
-// Extended records that the hold was extended by a call that was sent at sent. Call it before Begin.
+// Extended records that the hold was extended by a call that was sent at sent. Call it before Register.
 func (a *Attempt) Extended(life time.Duration, sent timers.Instant) {
 	a.q.registry.mu.Lock()
 	defer a.q.registry.mu.Unlock()
@@ -390,8 +390,8 @@ func (r *Queues) newText(request *Request) string {
 // ticket returns the name of a in the queue.
 func (a *Attempt) ticket() string { return a.text[:proto.HoldSize+len(a.request.Mode)] }
 
-// attempt returns the id of a within its session: the part of the hold id after the session's.
-func (a *Attempt) attempt() string { return attemptIn(a.text) }
+// id returns the id of a within its session: the part of the hold id after the session's.
+func (a *Attempt) id() string { return idIn(a.text) }
 
-// attemptIn returns the id within the session that a ticket or a hold has.
-func attemptIn(text string) string { return text[proto.HoldSize-attemptSize : proto.HoldSize] }
+// idIn returns the id within the session that a ticket or a hold has.
+func idIn(text string) string { return text[proto.HoldSize-attemptSize : proto.HoldSize] }

@@ -50,7 +50,7 @@
 //	   | reply: it has the lock     | message, poll, reply to a release of this session
 //	   v                            v
 //	granted <-----------------------+
-//	   | Begin                   | the context ended in the same instant: Begin all the same
+//	   | Granted                 | the context ended in the same instant: Granted all the same
 //	   v                         |
 //	begun --Release, Abandon--> over <--the context ended, Close, a refusal-- entering, queued
 //

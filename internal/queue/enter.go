@@ -262,10 +262,10 @@ func (a enterExchange) joinedLocked(e proto.Entered, sent, now timers.Instant) e
 		return errs.ErrHeld
 	case isDone && isRequesting && !isSuperseded && !isLate:
 		if e.Unmarked && q.registry.protocol.Free != nil {
-			a.footprint.Leave(session.UnmarkedHoldLeft)
+			a.footprint.Note(session.UnmarkedHoldLeft)
 			idleHold(a).foundNoMarkLocked(sent)
 		} else {
-			a.footprint.Leave(session.HoldLeft)
+			a.footprint.Note(session.HoldLeft)
 		}
 		a.grant = a.newGrant(e.Stamp, e.Stamp, a.request.Life, sent, now)
 		a.toLocked(granted)

@@ -29,7 +29,7 @@ func (u *user) keep() (*Attempt, keptSpy) {
 	u.fixture.Helper()
 	a := within(u.fixture, "the lock", u.startAcquireAs(u.fixture.Context(), keptRequest)).mustHave(u.fixture)
 	spy := keptSpy{newLocalHoldSpy(), make(chan struct{}, 8)}
-	a.Begin(spy)
+	a.Register(spy)
 	return a, spy
 }
 
@@ -98,10 +98,10 @@ func TestRecallBeforeTheReplyIsRemembered(t *testing.T) {
 	u.awaitRecalls()
 	channel := proto.Session(proto.DefaultPrefix, u.session.ID())
 	for name, recall := range map[string]func(a *Attempt){
-		"Recall":    func(a *Attempt) { u.Recall(a.attempt()) },
+		"Recall":    func(a *Attempt) { u.Recall(a.id()) },
 		"RecallAll": func(*Attempt) { u.RecallAll() },
 		"Message": func(a *Attempt) {
-			f.server.MustDo(t, "PUBLISH", channel, "recall:"+a.attempt())
+			f.server.MustDo(t, "PUBLISH", channel, "recall:"+a.id())
 			await(t, "the recall", func() bool {
 				u.mu.Lock()
 				defer u.mu.Unlock()
@@ -114,7 +114,7 @@ func TestRecallBeforeTheReplyIsRemembered(t *testing.T) {
 		require.NoError(t, enterExchange{a}.sendEnter(t.Context()), name)
 		require.True(t, a.endWaiting(), name)
 		spy := keptSpy{newLocalHoldSpy(), make(chan struct{}, 8)}
-		a.Begin(spy)
+		a.Register(spy)
 		within(t, name, spy.recalls)
 		require.False(t, a.MayKeep(), name)
 		u.leaves(a)
@@ -132,7 +132,7 @@ func TestHoldOfTheQueueIsNotKept(t *testing.T) {
 	await(t, "a ticket", func() bool { return len(f.tickets()) == 1 })
 	other.release(theirs)
 	a := within(t, "the lock", waiter).mustHave(t)
-	a.Begin(keptSpy{newLocalHoldSpy(), make(chan struct{}, 8)})
+	a.Register(keptSpy{newLocalHoldSpy(), make(chan struct{}, 8)})
 	a.OnKept(timers.Now(), false)
 	require.False(t, a.MayKeep())
 	u.leaves(a)
@@ -146,7 +146,7 @@ func TestHoldOfTheQueueIsNotKept(t *testing.T) {
 	h, _ := next.Granted()
 	a = attemptOf(h)
 	require.Equal(t, byte('k'), f.holder()[41])
-	a.Begin(keptSpy{newLocalHoldSpy(), make(chan struct{}, 8)})
+	a.Register(keptSpy{newLocalHoldSpy(), make(chan struct{}, 8)})
 	a.OnKept(timers.Now(), false)
 	require.False(t, a.MayKeep())
 	u.leaves(a)

@@ -97,7 +97,7 @@ func (a leaveExchange) sendLeave(ctx context.Context, lastUsed wire.Stamp) (wire
 // long as the ticket lasts, if that is longer.
 func (a leaveExchange) handleReleaseError(err error, expiresIn time.Duration) {
 	if errors.Is(err, errs.ErrDenied) && a.footprint.Left == session.TicketLeft {
-		a.footprint.Leave(session.TicketBesideHold) // the script that granted a the lock may have lacked the right, too
+		a.footprint.Note(session.TicketBesideHold) // the script that granted a the lock may have lacked the right, too
 	}
 	if errors.Is(err, errs.ErrDenied) && !a.footprint.HasNoTicket() {
 		expiresIn = max(expiresIn, a.ticketLife())
@@ -195,7 +195,7 @@ func (a leaveExchange) repeatLeaveFor(lasts time.Duration) {
 func (a leaveExchange) handleRepetitionEnd(err error) {
 	registry := a.q.registry
 	registry.mu.Lock()
-	isKnown := registry.mu.attempts.get(a.attempt()) == a.Attempt
+	isKnown := registry.mu.attempts.get(a.id()) == a.Attempt
 	// After a reply the leave is confirmed: a copy of the enter could only be executed long after its patience, by a clock that was set
 	// back, and a leave that is sent again at once would find nothing again.
 	continues := isKnown && err != nil && a.q.users > 0 && registry.session.Ready() == nil && !wire.EndsUndo(err)
@@ -315,7 +315,7 @@ func (p *pastTickets) add(a *Attempt) {
 // within the session. If no such attempt is remembered, leaveAgainLocked does nothing.
 func (r *Queues) leaveAgainLocked(ticket string) {
 	for _, past := range r.mu.past.all {
-		if strings.HasPrefix(ticket, attemptIn(past.text)) {
+		if strings.HasPrefix(ticket, idIn(past.text)) {
 			a := &Attempt{q: &Queue{registry: r, keys: past.keys}, text: past.text, request: past.request, state: over}
 			a.leftTicketLocked()
 			leaveExchange{a}.repeatLeave()

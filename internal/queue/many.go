@@ -96,7 +96,7 @@ func ReleaseMany(ctx context.Context, script *scripts.Script, releases []*LockRe
 	for n, group := range groups {
 		calls[n].Script = script
 		for _, r := range group {
-			r.Attempt.Begin(nil) // see Release
+			r.Attempt.Register(nil) // see Release
 			calls[n].Keys = append(calls[n].Keys, r.Attempt.q.keys.Holder)
 			one := proto.ReleaseOne{Ticket: r.Attempt.Name(), Used: leaveExchange{r.Attempt}.usedArg(r.LastUsed), KeepMS: r.Attempt.request.FloorTTL}
 			calls[n].Args = one.AppendTo(calls[n].Args)

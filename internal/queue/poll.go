@@ -155,7 +155,7 @@ func (p *queuePoll) call() wire.Call {
 	q, s := p.q, p.q.registry.session
 	var attempts strings.Builder
 	for _, a := range p.listed {
-		attempts.WriteString(a.attempt())
+		attempts.WriteString(a.id())
 		attempts.WriteString(a.request.Mode)
 	}
 	poll := proto.Poll{
@@ -219,7 +219,7 @@ func (p *queuePoll) handleReply(reply wire.Reply) {
 	}
 	pollAgain := polled.PollAtOnce
 	for i, a := range p.listed {
-		if a.state == queued && i < len(polled.States) && polled.States[i] == '0' && !has[a.attempt()] {
+		if a.state == queued && i < len(polled.States) && polled.States[i] == '0' && !has[a.id()] {
 			a.toLocked(ticketLost)
 			if a.waitLocked().refusal = errTicketLost; polled.Left > 0 {
 				a.wait.refusal = errTicketLostWhileHeld

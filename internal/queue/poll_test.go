@@ -50,7 +50,7 @@ func TestPoll_Reply_UpdatesAttempts(t *testing.T) {
 			number = p.heartbeat.number
 		}
 		if c.has {
-			grants = a.attempt() + now.Text() + number
+			grants = a.id() + now.Text() + number
 		}
 		p.handleReply(redistest.Outcome([]any{1, 0, 0, grants, c.ticket, now.Text()}).Reply)
 		u.mu.Lock()
@@ -74,9 +74,9 @@ func TestMalformedMessageIsNoGrant(t *testing.T) {
 	number := u.heartbeatLocked(timers.Now()).number
 	u.mu.Unlock()
 	listener := &grantListener{registry: u.Queues}
-	good := a.attempt() + wire.Stamp(1780000000000000).Text() + number
+	good := a.id() + wire.Stamp(1780000000000000).Text() + number
 	for _, message := range []string{
-		"", "1", good[:len(good)-1], good + "1", a.attempt() + strings.Repeat("x", 16) + number, a.attempt() + strings.Repeat("0", 16) + number,
+		"", "1", good[:len(good)-1], good + "1", a.id() + strings.Repeat("x", 16) + number, a.id() + strings.Repeat("0", 16) + number,
 		strings.Repeat("x", len(good)),
 	} {
 		listener.OnMessage(message)

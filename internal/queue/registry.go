@@ -93,7 +93,7 @@ func New(s *session.Session, protocol Protocol) *Queues {
 		registry.questions = timers.NewCollector(s.Timers, registry.sendQuestions)
 	}
 	registry.mu.queues = newTable(func(q *Queue) string { return q.keys.Holder })
-	registry.mu.attempts = newTable((*Attempt).attempt)
+	registry.mu.attempts = newTable((*Attempt).id)
 	registry.mu.listeners = make(map[string]*grantListener)
 	return registry
 }

@@ -81,7 +81,7 @@ func TestNewestGrantWins(t *testing.T) {
 	u := f.direct()
 	a := u.acquire()
 	mine := newLocalHoldSpy()
-	a.Begin(mine)
+	a.Register(mine)
 	waiting := u.startWaiting(t.Context(), 1)
 	u.stopTimers()
 	b := u.awaitWaiting()
@@ -94,12 +94,12 @@ func TestNewestGrantWins(t *testing.T) {
 	require.True(t, pollFirst)
 	require.Empty(t, mine)
 
-	u.Queues.applyGrants(b.attempt() + (a.Grant().Stamp + 1).Text() + number)
+	u.Queues.applyGrants(b.id() + (a.Grant().Stamp + 1).Text() + number)
 	require.Same(t, b, within(t, "the grant", waiting).mustHave(t))
 	newer := newLocalHoldSpy()
-	b.Begin(newer)
+	b.Register(newer)
 	require.ErrorIs(t, within(t, "the end of the older hold", mine), errs.ErrLost)
-	a.Begin(mine) // its goroutine ran late
+	a.Register(mine) // its goroutine ran late
 	require.ErrorIs(t, within(t, "the end of the older hold", mine), errs.ErrLost)
 	require.Empty(t, newer)
 	_, err := b.Release(t.Context(), 0, lease) // it has a ticket at the server
@@ -115,7 +115,7 @@ func TestOlderReply_IsNotDelivered(t *testing.T) {
 	f := newFixture(t)
 	u := f.direct()
 	newer := &Attempt{q: u.q, grant: Grant{Stamp: 1 << 60}}
-	newer.Begin(newLocalHoldSpy())
+	newer.Register(newLocalHoldSpy())
 	_, err := u.q.try(t.Context(), lockRequest)
 	require.ErrorIs(t, err, errs.ErrHeld)
 	f.awaitNothingLeft(u)
@@ -128,7 +128,7 @@ func TestOlderReply_IsNotDelivered(t *testing.T) {
 	require.NoError(t, err)
 	a.end()
 	leaveExchange{a}.finish(false)
-	newer.Begin(newLocalHoldSpy())
+	newer.Register(newLocalHoldSpy())
 	requeued := proto.ReadRequeued(&reply)
 	require.True(t, requeueExchange{next.attempt()}.handleRequeueReply(&requeued, sent))
 	state := next.attempt().currentState()

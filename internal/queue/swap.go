@@ -22,7 +22,7 @@ import (
 // If Swap fails, the new hold is released in the background. The caller keeps a, and does not know whether
 // that still has the lock.
 func (a *Attempt) Swap(ctx context.Context, script *scripts.Script, request *Request) (Hold, error) {
-	a.Begin(nil)
+	a.Register(nil)
 	b := a.q.newAttempt(request)
 	if err := (swapExchange{b}).sendSwap(ctx, script, a); err != nil {
 		b.Abandon()
@@ -148,7 +148,7 @@ func (a yieldExchange) waitingWithSameKey() string {
 			break
 		}
 		if other.state == queued && other.request.ShareKey == a.request.ShareKey {
-			ids.WriteString(other.attempt())
+			ids.WriteString(other.id())
 		}
 	}
 	return ids.String()
@@ -159,7 +159,7 @@ func (a yieldExchange) waitingWithSameKey() string {
 // ticket. After an error the release is repeated in the background, and next may have a ticket. The caller has counted one more
 // in the session (Session.Begin), which is next.
 func (a *Attempt) Requeue(ctx context.Context, lastUsed wire.Stamp, expiresIn time.Duration) (next Ticket, wasHeld bool, err error) {
-	a.Begin(nil) // see Release
+	a.Register(nil) // see Release
 	q := a.q.registry.use(a.q.keys)
 	q.listenIfSubscribed()
 	t := new(QueuedTicket)

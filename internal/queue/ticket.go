@@ -232,9 +232,9 @@ type Hold interface {
 	Grant() Grant
 	// Name returns the name under which the server records the hold.
 	Name() string
-	// Begin registers the hold in this process. From now on it can be evicted.
-	Begin(localHold session.LocalHold)
-	// Extended records, before Begin, that the hold was extended by a call that was sent at sent.
+	// Register lists the hold in this process. From now on it can be evicted.
+	Register(localHold session.LocalHold)
+	// Extended records, before Register, that the hold was extended by a call that was sent at sent.
 	Extended(life time.Duration, sent timers.Instant)
 	// Release releases the lock, and waits for the reply until ctx ends. lastUsed is the stamp of the last token that was
 	// used. Release returns false if the hold no longer had the lock. After an error the release is repeated in the

@@ -26,8 +26,8 @@ type WantedHold interface {
 type attemptFlags uint8
 
 const (
-	needsRecheck attemptFlags = 1 << iota // Recheck was called before Begin: the attempt may have had the lock before that, and lost it
-	hinted                                // a message came before Begin: another session may wait
+	needsRecheck attemptFlags = 1 << iota // Recheck was called before Register: the attempt may have had the lock before that, and lost it
+	hinted                                // a message came before Register: another session may wait
 	questionDue                           // the question whether another session waits is in the next batch
 	notified                              // the hold knows that another session waits
 )
@@ -42,7 +42,7 @@ const (
 )
 
 // questionLocked asks soon whether a living session of others waits for the lock that a holds, unless that is known, or asked in the next
-// batch: a message and a mark are only hints. A question in that batch is executed after the hint was given. A hint before Begin is
+// batch: a message and a mark are only hints. A question in that batch is executed after the hint was given. A hint before Register is
 // remembered.
 func (a *Attempt) questionLocked() {
 	switch {

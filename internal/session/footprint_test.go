@@ -46,7 +46,7 @@ func TestFootprint_HasNoTicket(t *testing.T) {
 		require.Equal(t, c.want, c.footprint.HasNoTicket(), c.footprint)
 	}
 	f := session.Footprint{Left: session.TicketBesideHold}
-	f.Leave(session.HoldLeft)
+	f.Note(session.HoldLeft)
 	require.Equal(t, session.TicketBesideHold, f.Left, "a later reply takes nothing away")
 	require.NotZero(t, f.Undo(wire.Call{}, time.Second, time.Second).Until)
 }

@@ -234,8 +234,8 @@ func (f *Footprint) Send(notAfter wire.Stamp) {
 	f.Sent, f.NotAfter = f.Sent+1, max(f.NotAfter, notAfter)
 }
 
-// Leave records that a request may have left that.
-func (f *Footprint) Leave(what Remains) { f.Left = max(f.Left, what) }
+// Note records that a request may have left that.
+func (f *Footprint) Note(what Remains) { f.Left = max(f.Left, what) }
 
 // IsEmpty reports whether the server has nothing of the attempt.
 func (f *Footprint) IsEmpty() bool { return !f.Unknown && f.Left == NothingLeft }

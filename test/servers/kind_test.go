@@ -92,6 +92,7 @@ var made atomic.Int64
 
 func newKindFixture(t *testing.T, k lockKind, server *redistest.Server) *kindFixture {
 	t.Helper()
+	redistest.NeedServer(t)
 	return &kindFixture{t, k, server, fmt.Sprint(t.Name(), "/", made.Add(1)), locktest.NewView(t, server)}
 }
 

@@ -98,6 +98,7 @@ var groups atomic.Int64
 
 func newGroup(tb testing.TB) *group {
 	tb.Helper()
+	redistest.NeedServer(tb)
 	g := &group{TB: tb, server: server, clock: noon}
 	if f, finds := tb.(*finder); finds {
 		g.plant = f.mistake

@@ -76,8 +76,8 @@ func inWorld(t *testing.T, name string, servers int, test func(w *World)) {
 		})
 		return
 	}
-	redistest.NeedServer(t)
 	redistest.Slow(t, "in worlds that SIGNALBOX_WORLDS names, leases and polls take real time")
+	redistest.NeedServer(t)
 	w := newReal(t, name)
 	defer w.end()
 	test(w)

@@ -148,6 +148,7 @@ func (l *loaded) digest(s *stage, script *scripts.Script) string {
 
 func newStage(tb testing.TB) *stage {
 	tb.Helper()
+	redistest.NeedServer(tb)
 	client := server.Client(tb, func(o *rueidis.ClientOption) { o.DisableCache, o.ForceSingleClient = true, true })
 	return &stage{
 		TB: tb, client: client, name: fmt.Sprintf("sb:{walk %d}:", stages.next()), clock: noon, now: noon, high: noon,

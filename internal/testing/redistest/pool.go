@@ -33,7 +33,11 @@ func Pool(s *Server) *PooledServer {
 }
 
 // Close closes the connection, and leaves the server alone.
-func (p *PooledServer) Close() { p.client.Close() }
+func (p *PooledServer) Close() {
+	if p != nil {
+		p.client.Close()
+	}
+}
 
 // Do is Server.Do over the connection that is kept.
 func (p *PooledServer) Do(args ...any) (any, error) {

@@ -50,10 +50,17 @@ type testFunc func() int
 func (f testFunc) Run() int { return f() }
 
 // WithServer returns tests that run while a server runs. use is called with the server before them. It is for
-// the examples of a package, and for tests that need no server of their own.
+// the examples of a package, and for tests that need no server of their own: those call NeedServer. If NeedServer would skip them, the
+// examples are left out, and use is not called.
 func WithServer(tests Tests, use func(server *Server)) Tests {
 	return testFunc(func() int {
 		server, err := StartServer()
+		if mayLack(err) {
+			fmt.Fprintln(os.Stderr, "no examples:", err)
+			flag.Parse()
+			_ = flag.Set("test.skip", "^Example")
+			return tests.Run()
+		}
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1

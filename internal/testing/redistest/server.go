@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -315,8 +316,16 @@ func loopback(port int) string {
 
 // ServerEnv names the environment variable that holds the server binary to run, a path or a name on PATH.
 // Without it redis-server is run. It may be a script that execs the server at its end, because signals are
-// sent to the process that was started. The same binary runs as a node of a cluster and as a sentinel.
+// sent to the process that was started. The same binary runs as a node of a cluster and as a sentinel. If it is
+// "none", the tests that need a server are skipped.
 const ServerEnv = "SIGNALBOX_TEST_SERVER"
+
+// mayLack reports whether tests may be left out because err says that there is no server: if ServerEnv says so, and on systems
+// that have no package of a server, unless ServerEnv names one.
+func mayLack(err error) bool {
+	name := os.Getenv(ServerEnv)
+	return errors.Is(err, exec.ErrNotFound) && (name == "none" || name == "" && runtime.GOOS != "linux")
+}
 
 // serverBinary finds the server to run.
 func serverBinary() (string, error) {
@@ -339,7 +348,7 @@ type missingServer struct{ reported atomic.Bool }
 var noServer missingServer
 
 // NeedServer ends a test if there is no server to run. Only the first such test of the process fails, and says what to
-// install; the others are skipped. [Start], [StartSentinel] and [StartCluster] call it. A test that uses
+// install; the others are skipped. On systems other than Linux the first is skipped too, unless [ServerEnv] names a server. [Start], [StartSentinel] and [StartCluster] call it. A test that uses
 // [StartServer] or [Topologies] calls it first.
 func NeedServer(tb testing.TB) {
 	tb.Helper()
@@ -348,9 +357,13 @@ func NeedServer(tb testing.TB) {
 
 func (m *missingServer) end(tb testing.TB) {
 	tb.Helper()
-	if _, err := serverBinary(); err == nil {
+	_, err := serverBinary()
+	switch {
+	case err == nil:
 		return
-	} else if m.reported.CompareAndSwap(false, true) {
+	case mayLack(err):
+		tb.Skip(err)
+	case m.reported.CompareAndSwap(false, true):
 		tb.Fatal(err)
 	}
 	tb.Skip("no Redis server to test with: another test of this package says what to install")

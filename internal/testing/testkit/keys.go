@@ -33,13 +33,17 @@ func KeysOf(s *signalbox.Session, name string, options ...signalbox.LockOption) 
 	if in != proto.Native() {
 		return foreign(in, all), nil
 	}
-	return Keys{
-		Holds: []string{all.Holder, all.Permits()},
-		Queues: []string{
-			all.QueueKey(), all.HeartbeatsKey(), all.Writers(), all.Readers(), all.RWHeartbeats(), all.PermitsQueue(), all.PermitsHeartbeats(),
-		},
-		Stored: []string{all.Latch(), all.Outcome()},
-	}, nil
+	keys := Keys{Stored: []string{all.Latch(), all.Outcome()}}
+	for _, kind := range proto.All {
+		if kind.Table != nil {
+			its := kind.Table.Keys(kind.Table.Names(all)).All
+			keys.Queues = append(keys.Queues, its[1:]...)
+			if kind.Key != nil {
+				keys.Holds = append(keys.Holds, its[0])
+			}
+		}
+	}
+	return keys, nil
 }
 
 // foreign returns the keys of a lock in a layout of other clients.

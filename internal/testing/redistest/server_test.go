@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redistest_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
+)
+
+// A person who has no server, and says so, gets a reason for each test that is left out, and no failure.
+func TestNoneSkipsTestsThatNeedAServer(t *testing.T) {
+	t.Setenv(redistest.ServerEnv, "none")
+	var skipped bool
+	t.Run("Needs", func(t *testing.T) {
+		defer func() { skipped = t.Skipped() }()
+		redistest.Start(t)
+	})
+	require.True(t, skipped)
+}
