@@ -486,6 +486,20 @@ func TestRedlockHeals_NotAfterForceUnlock(t *testing.T) {
 			h.requireLost(lease)
 		})
 	})
+	t.Run("LastLife", func(t *testing.T) {
+		t.Parallel()
+		healBubble(t, 3, func(h *healServers) {
+			lease, _, _ := h.held(signalbox.WithMaxHold(66 * time.Second))
+			time.Sleep(23900 * time.Millisecond) // the next renewal is the last one that asks for a whole lease
+			d := h.delayHeals(1, time.Second)
+			h.lose(1)
+			<-d.sent
+			h.remove(0)
+			sent := time.Now()
+			h.requireLost(lease)
+			require.Less(h, time.Since(sent), time.Minute+11*time.Second, "the next renewal asks for less than a lease, and finds it removed")
+		})
+	})
 	t.Run("HealedLongBefore", func(t *testing.T) {
 		t.Parallel()
 		healBubble(t, 3, func(h *healServers) {
