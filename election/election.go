@@ -98,11 +98,17 @@ func (e *Election) leader(ctx context.Context) (Leader, error) {
 
 // fetchLeader asks for the leader, and for its hold.
 func (e *Election) fetchLeader(ctx context.Context) (l Leader, held string, err error) {
+	l, held, _, err = e.fetchHolder(ctx)
+	return l, held, err
+}
+
+// fetchHolder is fetchLeader, with the letter of the hold's kind.
+func (e *Election) fetchHolder(ctx context.Context) (l Leader, held, letter string, err error) {
 	if err := e.root().Ready(ctx); err != nil {
-		return Leader{}, "", err
+		return Leader{}, "", "", err
 	}
-	l, held, err = readAll(e.base.Session.Runner.RunMany(ctx, appendCalls(nil, e.keys)))
-	return l, held, acquire.CutShort(ctx, err)
+	l, held, letter, err = readAll(e.base.Session.Runner.RunMany(ctx, appendCalls(nil, e.keys)))
+	return l, held, letter, acquire.CutShort(ctx, err)
 }
 
 // Health asks the server for the leader, and returns nil if this process can take part: it reached the

@@ -42,20 +42,22 @@ const (
 // leader forgets it within 5 s, but may have begun to stop. A leader learns of it by a message; with WithPolling, or while it has no
 // subscription, by a question, one in each lease. A leader of an older release does not. Two round trips, and ten a second while it waits.
 //
-// It returns ErrNotHeld if no process leads, ErrNoCandidate if there is no such candidate, and the errors of Leader. After an error the
-// leader may still hand over.
+// It returns ErrNotHeld if no process leads, ErrWrongKind if a reentrant lock of the name is held, ErrNoCandidate if there is no such
+// candidate, and the errors of Leader. After an error the leader may still hand over.
 func (e *Election) Handover(ctx context.Context, session string) (Leader, error) {
 	l, err := e.handover(ctx, session)
 	return l, e.root().Explain("hand over", err)
 }
 
 func (e *Election) handover(ctx context.Context, session string) (Leader, error) {
-	first, held, err := e.fetchLeader(ctx)
+	first, held, letter, err := e.fetchHolder(ctx)
 	switch {
 	case err != nil:
 		return Leader{}, err
 	case first == (Leader{}):
 		return Leader{}, errs.ErrNotHeld
+	case letter != string(acquire.Ordered):
+		return Leader{}, proto.WrongKind(letter) // its holder would hear of no request, and the order of its waiters is not ours
 	}
 	if err := e.base.Session.Handshake(ctx, e.keys.holder); err != nil {
 		return Leader{}, acquire.CutShort(ctx, err)

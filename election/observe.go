@@ -78,30 +78,30 @@ func appendCalls(calls []wire.Call, k electionKeys) []wire.Call {
 }
 
 // readAll reads the replies to appendCalls. It returns the zero Leader if no process leads.
-func readAll(replies []wire.Outcome) (l Leader, held string, err error) {
+func readAll(replies []wire.Outcome) (l Leader, held, letter string, err error) {
 	for _, outcome := range replies {
 		if outcome.Err != nil {
-			return Leader{}, "", outcome.Err
+			return Leader{}, "", "", outcome.Err
 		}
 	}
 	value := proto.ReadElectionValue(&replies[0].Reply)
 	if value.Code == wire.Foreign {
-		return Leader{}, "", foreign()
+		return Leader{}, "", "", foreign()
 	}
 	holder, held, letter, err := proto.Native().ReadHold(replies[1].Reply)
 	switch {
 	case errors.Is(err, errs.ErrNotHeld):
-		return Leader{}, "", nil
+		return Leader{}, "", "", nil
 	case err != nil:
-		return Leader{}, "", err
+		return Leader{}, "", "", err
 	case !strings.Contains(proto.Native().Lock.CompatibleKinds, letter):
-		return Leader{}, "", proto.WrongKind(letter)
+		return Leader{}, "", "", proto.WrongKind(letter)
 	}
 	l = Leader{Token: holder.Token, Since: holder.Since, Label: holder.Label, Session: holder.Session}
 	if value.ID == held {
 		l.Value = value.Text
 	}
-	return l, held, nil
+	return l, held, letter, nil
 }
 
 // electionRegistry holds the state of one session for elections: the observed ones, the terms, and the writes of values.
@@ -201,7 +201,7 @@ func (w *watchedElection) AppendPoll(calls []wire.Call) []wire.Call {
 
 // OnReply implements notify.Watched. If a later poll had its replies before, these say nothing new.
 func (w *watchedElection) OnReply(p notify.Poll, replies []wire.Outcome) (again bool, err error) {
-	leader, held, err := readAll(replies)
+	leader, held, _, err := readAll(replies)
 	if err != nil {
 		return false, err
 	}

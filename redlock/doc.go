@@ -28,8 +28,8 @@
 //     lease that all servers have survives if they restart one after the other, a third of the lease
 //     and 2 s apart (a greatest lease and two thirds, if that is longer or if INFO is denied). A server
 //     that did not grant the lease, because it had lost its data lately, gets it a greatest lease after
-//     the loss. Fixed leases are not given back, and neither is a lease whose hold ForceUnlock ended on
-//     a server.
+//     the loss. Fixed leases are not given back, nor is one that WithMaxHold ends within a lease, and
+//     neither is a lease whose hold ForceUnlock ended on a server.
 //  3. Fencing: with Fenced, a lease has a greater token than every earlier one, if the servers'
 //     clocks differ by less than a day. Without Fenced, its token is greater only than those of
 //     earlier leases whose Unlock returned nil, and only if the clocks differ by less than a minute

@@ -111,15 +111,21 @@ func (h healing) counts(i int) bool {
 	return true
 }
 
+// isInLastLife reports whether WithMaxHold ends the hold within a lease: then it is healed no more.
+func (h *quorumHold) isInLastLife(now timers.Instant) bool {
+	until := h.Term.Config().Until
+	return !until.IsZero() && until.Until(now) < h.lock.base.Terms.Lease
+}
+
 // indexOf returns the place of a member in the order of New.
 func (h *quorumHold) indexOf(m *session.Session) int { return slices.Index(h.lock.members, m) }
 
-// beginHeal returns the part of redlock/heal for the hold on one server, and false if it is not to be healed. The
-// round asked for life. If that is 0, the heal asks too: it learns the epoch, and repairs a fence. endHeal must follow.
+// beginHeal returns the part of redlock/heal for the hold on one server, and false if it is not to be healed. It writes the hold
+// for life. If that is 0, the heal only asks: it learns the epoch, or that the hold was removed, and repairs a fence. endHeal must follow.
 func (h *quorumHold) beginHeal(m *session.Session, number uint64, life time.Duration, notAfter wire.Stamp) (part proto.RedlockHealHold, ok bool) {
 	l, b, i := h.lock, h.ballot, h.indexOf(m)
-	if !h.Term.Config().Renewed || life > 0 && life < l.base.Terms.Lease {
-		return part, false // a fixed lease, or the last life before WithMaxHold
+	if !h.Term.Config().Renewed {
+		return part, false // a fixed lease
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -292,7 +298,9 @@ func (d *round) healOnce(m *session.Session, lacking []lack) (again []lack, isLa
 		h := d.holds[l.key]
 		switch h.endHeal(m, l.life == 0, codes[n], healed.Now, healed.Since) {
 		case hasten:
-			h.Term.RenewBy(d.group.healPace.due(timers.Now()))
+			if !h.isInLastLife(timers.Now()) {
+				h.Term.RenewBy(d.group.healPace.due(timers.Now()))
+			}
 		case recheck:
 			h.Term.Recheck()
 		case retry:

@@ -112,8 +112,8 @@ func (d *round) run(ctx context.Context, m *session.Session) {
 	d.heal(m, lacking) //nolint:contextcheck // what it sends has the life of the lease, not that of the round
 }
 
-// lack is a hold of which one server lacks something, and for how long the server is to have it: 0 asks only, since the round did
-// so, or since the hold is there and lacks its token alone.
+// lack is a hold of which one server lacks something, and for how long the server is to have it. 0 asks only: the round did so, or asked
+// for the last life before WithMaxHold, or the hold is there and lacks its token alone.
 type lack struct {
 	key  int
 	life time.Duration
@@ -136,7 +136,7 @@ func (d *round) add(m *session.Session, replies []wire.KeyedReply) (lacking []la
 		if h != nil && (!isThere || h.ballot.watched.Load()) {
 			var lacks bool
 			switch counts, lacks = h.observe(m, d.sent, isThere); {
-			case lacks && isThere:
+			case lacks && isThere, lacks && d.life(k) < h.lock.base.Terms.Lease:
 				lacking = append(lacking, lack{k, 0})
 			case lacks:
 				lacking = append(lacking, lack{k, d.life(k)})

@@ -82,8 +82,8 @@ for n = 1, (#KEYS - 1) / 2 do
     code = string.sub(value, ID_START, ID_END) == string.sub(hold, 1, ID_LENGTH) and 1 or 0
   elseif value and not is_floor then
     code = -2
-  elseif since <= granted or is_floor and string.sub(value, STAMP_START) == stamp then
-    code = -9
+  elseif since <= granted or is_floor and (string.sub(value, STAMP_START) == stamp or string.sub(value, STAMP_START) == granted) then
+    code = -9 -- a server that restarted with its data has a later epoch, and the stamp of the hold that was removed
   elseif (life == '' or since ~= reported) and tonumber(since) + greatest_us > tonumber(now) then
     code = -7
   elseif ttl_ms ~= '0' then

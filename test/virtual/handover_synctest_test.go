@@ -14,6 +14,7 @@ import (
 	"github.com/signalbox-go/signalbox/election"
 	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/internal/proto"
+	"github.com/signalbox-go/signalbox/reentrant"
 )
 
 // runsElection lets a session lead by Run, whose function needs a while to stop, and returns the causes with which its terms ended.
@@ -202,6 +203,28 @@ func TestALeaderHandsOverToAnotherSession(t *testing.T) {
 			require.NoError(f, err)
 			require.Equal(f, leads, l.Session)
 			time.Sleep(2 * time.Second) // the leader before campaigns again
+		}
+	})
+}
+
+// P6: who asks the holder of a reentrant lock, which hears of no request, learns that, and no waiter of the lock is overtaken.
+func TestAReentrantLockHandsNothingOver(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(f *fixture) {
+		users := f.queueUsers(4, time.Millisecond)
+		for _, option := range [][]signalbox.LockOption{nil, {signalbox.WithWanted()}, {signalbox.WithKeepWarm(time.Minute)}} {
+			lease := atOnce(f.T, reentrant.New(users[0].Session, "a", option...))
+			first := queued(f.Context(), reentrant.New(users[1].Session, "a"))
+			time.Sleep(100 * time.Millisecond)
+			second := queued(f.Context(), reentrant.New(users[2].Session, "a"))
+			time.Sleep(time.Second)
+			ctx, cancel := context.WithTimeout(f.Context(), 5*time.Second)
+			defer cancel()
+			_, err := election.New(users[3].Session, "a").Handover(ctx, users[2].Session.ID())
+			require.ErrorIs(f, err, signalbox.ErrWrongKind)
+			require.NoError(f, lease.Unlock())
+			require.NoError(f, (<-first).lease.Unlock())
+			require.NoError(f, (<-second).lease.Unlock())
 		}
 	})
 }

@@ -486,6 +486,45 @@ func TestRedlockHeals_NotAfterForceUnlock(t *testing.T) {
 			h.requireLost(lease)
 		})
 	})
+	t.Run("LastLife", func(t *testing.T) {
+		t.Parallel()
+		healBubble(t, 3, func(h *healServers) {
+			lease, _, _ := h.held(signalbox.WithMaxHold(66 * time.Second))
+			time.Sleep(23900 * time.Millisecond) // the next renewal is the last one that asks for a whole lease
+			d := h.delayHeals(1, time.Second)
+			h.lose(1)
+			<-d.sent
+			h.remove(0)
+			sent := time.Now()
+			h.requireLost(lease)
+			require.Less(h, time.Since(sent), time.Minute+11*time.Second, "the next renewal asks for less than a lease, and finds it removed")
+		})
+	})
+	t.Run("RestartedWithItsData", func(t *testing.T) {
+		t.Parallel()
+		healBubble(t, 3, func(h *healServers) {
+			h.setAhead(1, time.Millisecond) // the token is not the stamp of the hold on the first server
+			lease, _, wires := h.held()
+			h.lives[0].Add(1)
+			others, otherWires := h.process()
+			other := redlock.New(others, "a")
+			_, err := other.Holder(h.Context())
+			require.NoError(h, err)
+			for i := range wires {
+				wires[i].losesMessages.Store(true)
+				if i > 0 {
+					otherWires[i].refuse()
+				}
+			}
+			require.Error(h, other.ForceUnlock(h.Context()))
+			time.Sleep(time.Second) // it does not wait for the first server, once two have failed
+			require.False(h, h.has(0, "a"))
+			time.Sleep(time.Minute)
+			require.NoError(h, lease.Err(), "two servers have it")
+			require.False(h, h.has(0, "a"))
+			require.NoError(h, lease.Unlock())
+		})
+	})
 	t.Run("HealedLongBefore", func(t *testing.T) {
 		t.Parallel()
 		healBubble(t, 3, func(h *healServers) {
