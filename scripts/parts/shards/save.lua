@@ -3,8 +3,8 @@
 -- shards/save
 -- Writes what this call has changed of members and group, and lets the keys live.
 --
--- uses     donors, ends, group, index, is_changed, key_count, members, newest, now_us, proven, rows, server_us, state, takers, write_group, write_members
--- defines  renew_keys, save
+-- uses     decimal, digits, donors, ends, group, index, is_changed, members, next_version, now_us, proven, rows, server_us, state, takers, write_group, write_members
+-- defines  renew_keys, save, write_newest
 local function renew_keys()
   redis.call('PEXPIRE', group, GROUP_TTL_MS)
   redis.call('PEXPIRE', members, GROUP_TTL_MS)
@@ -15,11 +15,24 @@ local function renew_keys()
   redis.call('PEXPIRE', rows, GROUP_TTL_MS)
   redis.call('PEXPIRE', index, GROUP_TTL_MS)
 end
+local function write_newest()
+  redis.call('ZREM', index, NEWEST_ENTRY .. digits(state.newest))
+  local version = next_version()
+  state.newest = tonumber(version)
+  redis.call('ZADD', index, 0, NEWEST_ENTRY .. version)
+  redis.call('HSET', members, NEWEST, version)
+  redis.call('HSET', rows, NEWEST, version)
+  redis.call('ZADD', donors, version, NEWEST) -- the last one
+  redis.call('ZADD', takers, decimal(-state.newest), NEWEST) -- the first one
+  redis.call('ZADD', proven, decimal(-state.newest), NEWEST)
+end
 local function save()
   local renews = is_changed or now_us - state.kept > RENEW_KEYS_US
   state.last, state.server, state.kept = now_us, server_us, renews and now_us or state.kept
-  write_members()
-  state.keys, state.newest = key_count(), is_changed and newest() or state.newest
+  if write_members() or is_changed then
+    write_newest()
+  end
+  redis.call('ZADD', ends, decimal(2 * server_us), NEWEST) -- later than any end
   write_group()
   if renews then
     renew_keys() -- behind the writes, which may have made them
