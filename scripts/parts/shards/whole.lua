@@ -1,5 +1,4 @@
 -- include shards/group
--- include shards/index
 -- include shards/member
 -- shards/whole
 -- Whether all keys of a group are there, and of the same time. Each call that changes one gives the
