@@ -3,8 +3,8 @@
 -- shards/save
 -- Writes what this call has changed of members and group, and lets the keys live.
 --
--- uses     decimal, digits, donors, ends, group, index, is_changed, members, next_version, now_us, proven, rows, server_us, state, takers, write_group, write_members
--- defines  renew_keys, save, write_newest
+-- uses     decimal, donors, ends, group, index, is_changed, members, now_us, proven, rows, server_us, state, takers, write_group, write_members, write_newest
+-- defines  renew_keys, save
 local function renew_keys()
   redis.call('PEXPIRE', group, GROUP_TTL_MS)
   redis.call('PEXPIRE', members, GROUP_TTL_MS)
@@ -14,17 +14,6 @@ local function renew_keys()
   redis.call('PEXPIRE', proven, GROUP_TTL_MS)
   redis.call('PEXPIRE', rows, GROUP_TTL_MS)
   redis.call('PEXPIRE', index, GROUP_TTL_MS)
-end
-local function write_newest()
-  redis.call('ZREM', index, NEWEST_ENTRY .. digits(state.newest))
-  local version = next_version()
-  state.newest = tonumber(version)
-  redis.call('ZADD', index, 0, NEWEST_ENTRY .. version)
-  redis.call('HSET', members, NEWEST, version)
-  redis.call('HSET', rows, NEWEST, version)
-  redis.call('ZADD', donors, version, NEWEST) -- the last one
-  redis.call('ZADD', takers, decimal(-state.newest), NEWEST) -- the first one
-  redis.call('ZADD', proven, decimal(-state.newest), NEWEST)
 end
 local function save()
   local renews = is_changed or now_us - state.kept > RENEW_KEYS_US

@@ -9,7 +9,7 @@
 -- start together all get shards.
 --
 -- uses     agreed_set, decimal, digits, donors, ends, fields, group, index, is_changed, is_group, members, next_version, now_us, proven, rank, read_member, rows, server_us, set_stored, state, stored, takers
--- defines  bound_ends, drop_group, each_member, make_group, mend_ends, mend_loads
+-- defines  bound_ends, drop_group, each_member, make_group, mend_ends, mend_loads, write_newest
 local function drop_group()
   redis.call('UNLINK', group, members, ends, donors, takers, proven, rows, index)
   for n, field in ipairs(fields) do
@@ -53,6 +53,17 @@ local function bound_ends()
     redis.call('ZADD', ends, 'XX', 'LT', digits(last), number)
     redis.call('ZADD', ends, 'XX', 'GT', decimal(-last), number) -- over, or ended by force
   end)
+end
+local function write_newest()
+  redis.call('ZREM', index, NEWEST_ENTRY .. digits(state.newest))
+  local version = next_version()
+  state.newest = tonumber(version)
+  redis.call('ZADD', index, 0, NEWEST_ENTRY .. version)
+  redis.call('HSET', members, NEWEST, version)
+  redis.call('HSET', rows, NEWEST, version)
+  redis.call('ZADD', donors, version, NEWEST) -- the last one
+  redis.call('ZADD', takers, decimal(-state.newest), NEWEST) -- the first one
+  redis.call('ZADD', proven, decimal(-state.newest), NEWEST)
 end
 if is_group then
   local version = digits(state.newest)
