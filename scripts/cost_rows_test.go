@@ -434,7 +434,7 @@ func shardJoin(id string, n int) []any {
 }
 
 // The numbers of the members that join first and next.
-var firstMember, nextMember = digits(noon + 1), digits(noon + 2)
+var firstMember, nextMember = digits(noon + 1), digits(noon + 3)
 
 // mostShards is how many shards a group has at the most.
 const mostShards = 65_536

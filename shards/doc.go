@@ -73,6 +73,7 @@
 //	server away for half a lease       nothing: shards stay
 //	server away for longer             ErrLost; functions drain, the member joins again, shards are granted anew
 //	server lost its data, or a key     ErrLost within a second; granted anew after 2 s, in the set that it had
+//	a key is restored from a copy      the same; or nothing, except a lease more for the shards of the dead
 //	server lost its newest writes      ErrLost within 5 s for the shards that it does not know of; the others stay
 //	member killed                      its shards move after its lease and a second
 //	process stopped, and resumed       the first Err returns ErrLost

@@ -30,6 +30,7 @@ const (
 // poller is what the goroutine of a membership knows. No other goroutine uses it.
 type poller struct {
 	seen    string           // the version of the last news
+	said    uint64           // the number of the last settings that it has confirmed; 0 if they are those of the join
 	tries   [taskCount]tries // the tries of each task
 	replied timers.Instant   // when the last call was sent that had a reply
 	gone    bool             // the server knows no such member, or has ended it: releases and a leave may still have an effect
@@ -331,6 +332,10 @@ func (ms *membership) poll(sent timers.Instant) error {
 	m := ms.member
 	m.mu.Lock()
 	seen, set := ms.poller.seen, setIn(m.mu.desired.known)
+	if p.Said < ms.poller.said { // the server has lost them, as in a failover behind an endpoint that keeps connections
+		m.mu.desired.number++
+		ms.poller.said = p.Said
+	}
 	m.mu.Unlock()
 	ms.handle(p, news)
 	ms.compare(p, seen, set)
@@ -356,6 +361,8 @@ func (ms *membership) sendSettings() error {
 	ms.known = desired.number
 	if isRefused {
 		m.mu.refused = refusal{desired.number, err}
+	} else {
+		ms.poller.said = desired.number
 	}
 	m.wakeLocked()
 	m.mu.Unlock()

@@ -260,6 +260,7 @@ type ShardsPolled struct {
 	Known      string // what a join says of the group if the server loses it
 	WantsNames bool   // this member is to send the names of its set, which all members request
 	Read       string // the version of the last change of the shards that it owns and that have no news, and how many these are
+	Said       uint64 // the number of the last settings that the server knows; 0 if they are those of the join
 }
 
 // ReadShardsPolled reads the reply of shards/poll to a member.
@@ -269,7 +270,7 @@ func ReadShardsPolled(r *wire.Reply) (ShardsPolled, error) {
 	}
 	return ShardsPolled{
 		Life: microseconds(r.Int(2)), More: r.Int(3) == 1, Count: int(r.Int(4)), News: r.Text(5), Known: r.Text(6),
-		WantsNames: r.Int(7) == 1, Read: r.Text(8),
+		WantsNames: r.Int(7) == 1, Read: r.Text(8), Said: uint64(max(r.Int(9), 0)), //nolint:gosec // it is 0 or more
 	}, nil
 }
 

@@ -19,8 +19,9 @@
 --          {0, now}  no member
 -- effects  writes the KEYS; publishes number to the channels of the sessions whose members are
 --          concerned, this one first
--- cost     O(log n): TIME, HMGET, HGET twice, PEXPIRE, ZSCORE, ZADD, ZLEXCOUNT twice, ZRANGE
---          five times, HSET, PUBLISH; about 20 for each shard, of which a call does 16
+-- cost     O(log n): TIME, HMGET, HGET three times, PEXPIRE, ZSCORE six times, ZADD six times,
+--          ZREM, ZLEXCOUNT twice, ZRANGE four times, HSET four times, PUBLISH; about 20 for each
+--          shard, of which a call does 16
 local group, members, ends, donors, takers, proven, rows, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local number, verb, channel = ARGV[1], ARGV[2], ARGV[3]
 assert(#number == STAMP_LENGTH, 'bad argument')

@@ -35,8 +35,8 @@
 --          {-5, count, names}  exact, and there is another count; or names is 1 and it said a
 --            count, or the reverse
 -- effects  writes the KEYS, and the group's settings; publishes nothing
--- cost     O(log members): TIME, HMGET, HGET twice, ZRANGE, EXISTS, HSET twice, ZADD, PEXPIRE eight
---          times; more if it makes the group, or names an old number
+-- cost     O(log members): TIME, HMGET, HGET three times, ZSCORE five times, HSET five times, ZADD six
+--          times, ZREM, PEXPIRE eight times; more if it makes the group, or names an old number
 local group, members, ends, donors, takers, proven, rows, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local id, not_after, lease_us, weight, limit, count, exact, calm_us, moves, drain_us, old, label, value, mode, requested, known = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[11], ARGV[12], ARGV[13], ARGV[14], ARGV[15], ARGV[16]
 assert(string.find(table.concat({lease_us, weight, limit, count, calm_us, moves, drain_us}, ' '), '^[1-9]%d* [1-9]%d* %d+ %d+ %d+ %d+ %d+$')

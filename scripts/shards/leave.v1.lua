@@ -20,8 +20,9 @@
 --          {0, now}  no member
 -- effects  writes the KEYS; publishes number to the channels of the sessions whose members are
 --          concerned, except this one
--- cost     O(log n): TIME, HMGET, HGET twice, PEXPIRE, ZLEXCOUNT four times, ZRANGE six times,
---          HSET; about 20 for each shard that is asked for, of which a call does 16
+-- cost     O(log n): TIME, HMGET, HGET three times, ZSCORE five times, PEXPIRE, ZLEXCOUNT four
+--          times, ZRANGE five times, ZADD five times, ZREM, HSET four times; about 20 for each shard
+--          that is asked for or freed, of which a call does 16
 local group, members, ends, donors, takers, proven, rows, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local number, done, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 assert(#number == STAMP_LENGTH and string.find(done, '^[01]$'), 'bad argument')

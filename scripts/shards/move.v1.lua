@@ -22,8 +22,8 @@
 --          {-1, now}  later than not_after
 -- effects  writes the KEYS; publishes number to the channels of the sessions whose members are
 --          concerned
--- cost     O(log n): TIME, HMGET, HGET thrice, ZLEXCOUNT twice, ZRANGE four times, HSET; about 20
---          for each shard that moves
+-- cost     O(log n): TIME, HMGET, HGET four times, ZSCORE five times, ZLEXCOUNT twice, ZRANGE three
+--          times, ZADD five times, ZREM, HSET three times; about 20 for each shard that moves
 local group, members, ends, donors, takers, proven, rows, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local shard, number, not_after, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 assert(#number == STAMP_LENGTH, 'bad argument')

@@ -10,26 +10,27 @@
 -- KEYS[5]  takers  sorted set: number -> twice its load and one by its weight
 -- KEYS[6]  proven  sorted set: those of the takers that are older than 30 s
 -- KEYS[7]  rows  hash: shard -> row
--- KEYS[8]  index  sorted set by lex: see README.md
+-- KEYS[8]  index  sorted set by lex: see README.md. Each key says of which version it is
 -- ARGV[1]  number  of the member, as shards/join returned it
 -- ARGV[2]  seen  the version of the last news that it has read, or 16 zeros
 -- ARGV[3]  verb  PUBLISH or SPUBLISH
 -- ARGV[4]  channel  of news, without the session that it ends with
--- returns  {1, now, life_us, more, count, news, known, wanted, read}  the lease lasts for life_us
---            from now; more is 1 if a poll is due at once; count is that of the set, and known what
---            shards/join takes if the server loses the group. wanted is 1 if the member is to send
---            its names, which all members request. read is about the shards that it owns and that
---            have not changed since seen: the version of the last change (16 zeros if it owns none
---            of them), and how many they are
+-- returns  {1, now, life_us, more, count, news, known, wanted, read, said}  the lease lasts for
+--            life_us from now; more is 1 if a poll is due at once; count is that of the set, and
+--            known what shards/join takes if the server loses the group. wanted is 1 if the member
+--            is to send its names, which all members request. read is about the shards that it owns
+--            and that have not changed since seen: the version of the last change (16 zeros if it
+--            owns none of them), and how many they are. said is that of the last shards/set, 0
+--            before the first: if it is less than that, the server has lost what was set
 --          {0, now}  no member, any more: what it owned is lost
 --          news has version (16), stamp of the token (16), state (1), losses (4), length (2) and
 --          name of each shard that changed: o it owns it, a asked for since another gets it, x
 --          since the name leaves the set, r since the set is replaced
 -- effects  writes the KEYS; publishes number to the channels of the sessions whose members are
 --          concerned, except this one
--- cost     O(log members + log shards): TIME, HMGET, HGET twice, EXISTS, ZCARD, HLEN, ZRANGE six
---          times, ZLEXCOUNT, PEXPIRE, ZADD, HSET if the group is at rest; else as many again, and up
---          to 16 shards' work more
+-- cost     O(log members + log shards): TIME, HMGET twice, HGET, ZSCORE three times, ZRANGE five
+--          times, ZLEXCOUNT, PEXPIRE, ZADD, HSET if the group is at rest; else twice as many again,
+--          and up to 16 shards' work more
 local group, members, ends, donors, takers, proven, rows, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local number, seen, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 assert(#number == STAMP_LENGTH and #seen == STAMP_LENGTH, 'bad argument')
@@ -78,4 +79,4 @@ local wanted = request_names(member)
 local count = state.resize > 0 and state.resize or math.max(state.count, state.known)
 local known = digits(state.set_at) .. digits(state.made) .. string.sub(digits(count), -LIMIT_DIGITS) .. agreed_set
 finish(number)
-return {1, now, life_us, math.max(is_unfinished(), more), state.count, news, known, wanted, read_of(number, seen)}
+return {1, now, life_us, math.max(is_unfinished(), more), state.count, news, known, wanted, read_of(number, seen), tonumber(member.said)}

@@ -21,8 +21,9 @@
 --            does not own it with that token; more is 1 if a poll is due at once
 -- effects  writes the KEYS; publishes number to the channels of the sessions whose members are
 --          concerned, except this one
--- cost     O(shards log n): TIME, HMGET, HGET, PEXPIRE, ZRANGE four times, HSET; about 20 for each
---          shard, of which all that a call does are 16
+-- cost     O(shards log n): TIME, HMGET, HGET twice, ZSCORE five times, PEXPIRE, ZRANGE three
+--          times, ZADD five times, ZREM, HSET three times; about 20 for each shard, of which all
+--          that a call does are 16
 local group, members, ends, donors, takers, proven, rows, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local number, shards, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 assert(#number == STAMP_LENGTH, 'bad argument')

@@ -23,9 +23,9 @@
 --          {0, now}  no member, or one that leaves
 -- effects  writes the KEYS; publishes number to the channels of the sessions whose members are
 --          concerned, except this one
--- cost     O(log n): TIME, HMGET, HGET thrice, PEXPIRE, ZLEXCOUNT twice, ZADD, ZREM, ZRANGE four
---          times, HSET three times, PEXPIRE eight times; about 20 for each shard that is asked for,
---          of which a call does 16
+-- cost     O(log n): TIME, HMGET, HGET four times, ZSCORE five times, PEXPIRE nine times, ZLEXCOUNT
+--          twice, ZADD six times, ZREM twice, ZRANGE three times, HSET five times; about 20 for each
+--          shard that is asked for, of which a call does 16
 local group, members, ends, donors, takers, proven, rows, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local number, weight, limit, mode, value, said, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 assert(string.find(weight .. ' ' .. limit, '^[1-9]%d* %d+$') and weight - MAX_MEMBER_WEIGHT <= 0 and limit - MAX_SHARDS <= 0

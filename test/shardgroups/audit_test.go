@@ -41,7 +41,9 @@ func (g *group) sorted(n int) (members []string, scores map[string]string) {
 func (g *group) rows() map[string]row {
 	g.Helper()
 	all := make(map[string]row)
-	for shard, text := range g.hash(6) {
+	texts := g.hash(6)
+	delete(texts, "") // the newest version
+	for shard, text := range texts {
 		f := strings.Split(text, " ")
 		require.GreaterOrEqual(g, len(f), 9, text)
 		all[shard] = row{f[0], f[1], f[2], f[3], f[4], f[5], f[6], f[7], f[8]}
@@ -95,13 +97,43 @@ func (g *group) audit() {
 		}
 	}
 	index, _ := g.sorted(7)
-	index = slices.DeleteFunc(index, func(entry string) bool { return entry[:2] == "c:" || entry[:2] == "s:" })
+	index = slices.DeleteFunc(index, func(entry string) bool { return strings.Contains("c: s: z:", entry[:2]) })
 	slices.Sort(want)
 	require.Equal(g, want, append([]string{}, index...))
 	g.auditLoads(loads, slow, drains)
+	g.auditVersions()
 	for _, key := range g.keys {
 		require.NotEqual(g, int64(-1), g.server.MustDo(g, "PTTL", key), "%s has no end", key)
 	}
+}
+
+// auditVersions checks that all keys are of the newest version, and that it is another one if one of them has changed since the last audit.
+// The ends change with each poll: they are of the time of the last call.
+func (g *group) auditVersions() {
+	g.Helper()
+	settings := g.hash(0)
+	newest := settings["newest"]
+	if newest == "" {
+		return // no group
+	}
+	number := func(n int) string {
+		_, scores := g.sorted(n)
+		return scores[""]
+	}
+	index, _ := g.sorted(7)
+	server, err := strconv.ParseInt(settings["server"], 10, 64)
+	require.NoError(g, err)
+	require.Equal(g, []string{newest, newest, "-" + newest, "-" + newest, newest, "z:" + newest, strconv.FormatInt(2*server, 10)},
+		[]string{g.hash(1)[""], number(3), number(4), number(5), g.hash(6)[""], index[len(index)-1], number(2)})
+	now := fmt.Sprint(g.hash(1), g.hash(6), index)
+	for _, n := range []int{3, 4, 5} {
+		_, scores := g.sorted(n)
+		now += fmt.Sprint(scores)
+	}
+	if newest == g.audited[0] {
+		require.Equal(g, g.audited[1], now)
+	}
+	g.audited = [2]string{newest, now}
 }
 
 // auditLoads checks the loads. slow are the promises of drains that hang: they do not count, from the member's next poll on. What

@@ -4,6 +4,7 @@ package shardgroups_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -84,44 +85,59 @@ func (w *world) comeBack() {
 	}
 }
 
-// Any key of a group is lost, in any state: within two polls the group is mended, or its members know that it is lost. Then it is
-// whole again, and even, with the count that it had.
+// older replaces a key by a copy of some time ago, since when a member has joined. Nothing happens if there was no such key.
+func (w *world) older(key int, age int64) {
+	w.Helper()
+	name, _ := w.keys[key].(string)
+	kept := strings.Replace(name, "}:", "}:kept:", 1)
+	w.server.MustDo(w, "COPY", name, kept)
+	w.add(defaults(12)).polls()
+	w.runs(age, second)
+	w.server.MustDo(w, "COPY", kept, name, "REPLACE")
+	w.server.MustDo(w, "DEL", kept)
+}
+
+// Any key of a group is lost, or is one of an earlier time, in any state: within two polls the group is mended, or its members know that it
+// is lost. Then it is whole again, and even, with the count that it had.
 func TestALostKeyIsSeenByTheNextPoll(t *testing.T) {
 	t.Parallel()
 	for name, state := range states() {
 		for key := range 8 {
-			t.Run(fmt.Sprintf("%s/%d", name, key), func(t *testing.T) {
-				t.Parallel()
-				w := state(t)
-				if w.server.MustDo(t, "EXISTS", w.keys[key]) == int64(0) {
-					t.Skip("the group has no such key")
-				}
-				w.server.MustDo(t, "DEL", w.keys[key])
-				for range 2 {
-					w.passes(second)
-					for _, m := range w.alive() {
-						m.polls()
+			for fault, happens := range map[string]func(w *world){
+				"lost":              func(w *world) { w.server.MustDo(w, "DEL", w.keys[key]) },
+				"of a second ago":   func(w *world) { w.older(key, second) },
+				"of 30 seconds ago": func(w *world) { w.older(key, 30*second) },
+			} {
+				t.Run(fmt.Sprintf("%s/%d/%s", name, key, fault), func(t *testing.T) {
+					t.Parallel()
+					w := state(t)
+					happens(w)
+					for range 2 {
+						w.passes(second)
+						for _, m := range w.alive() {
+							m.polls()
+						}
 					}
-				}
-				isLost := len(w.hash(0)) == 0
-				for _, m := range w.members {
-					isLost = isLost || m.isLost
-				}
-				if isLost {
-					for _, m := range w.alive() {
-						require.Fail(t, "a member does not know that the group is lost", m.number)
+					isLost := len(w.hash(0)) == 0
+					for _, m := range w.members {
+						isLost = isLost || m.isLost
 					}
-				} else {
+					if isLost {
+						for _, m := range w.alive() {
+							require.Fail(t, "a member does not know that the group is lost", m.number)
+						}
+					} else {
+						w.audit()
+					}
+					w.comeBack()
+					for _, m := range w.alive() {
+						m.set(1, unlimited, "l")
+					}
+					w.runs(40*second, second)
+					w.requireEven()
 					w.audit()
-				}
-				w.comeBack()
-				for _, m := range w.alive() {
-					m.set(1, unlimited, "l")
-				}
-				w.runs(40*second, second)
-				w.requireEven()
-				w.audit()
-			})
+				})
+			}
 		}
 	}
 }
@@ -220,17 +236,23 @@ func (w *world) hung() string {
 }
 
 // A step of the server's clock costs one age at the most of all that a group waits for: forwards it may be over at once, and backwards it
-// takes twice as long at the most, whatever the step was. No living member loses what it owns.
+// takes twice as long at the most, whatever the steps were. No living member loses what it owns.
 func TestAStepOfTheClockCostsOneAge(t *testing.T) {
 	t.Parallel()
+	const hours, year int64 = 2 * 60 * 60, 365 * 24 * 60 * 60
 	for name, age := range ages() {
-		for _, step := range []int64{0, 100 * second, -100 * second, 7200 * second, -7200 * second} {
-			t.Run(fmt.Sprintf("%s/%d", name, step/second), func(t *testing.T) {
+		for _, steps := range [][]int64{
+			{}, {1}, {-1}, {100}, {-100}, {hours}, {-hours}, {year}, {-year},
+			{hours, -hours}, {-hours, hours}, {100, -hours}, {-hours, 100}, {4, -2}, {-2, 4}, {-10, -10},
+		} {
+			t.Run(fmt.Sprint(name, steps), func(t *testing.T) {
 				t.Parallel()
 				w := age.begin(t)
-				began := w.time
-				w.clock += step
+				began, left := w.time, steps
 				for !age.over(w) {
+					if len(left) > 0 { // another one each half second
+						w.clock, left = w.clock+left[0]*second, left[1:]
+					}
 					for _, m := range w.alive() {
 						m.polls()
 						require.False(t, m.isLost, "%s lost its lease", m.number)

@@ -69,13 +69,14 @@ type group struct {
 	keys     []any
 	clock    int64
 	ids      int
-	session  int      // the session that joins, 0 for another one each time
-	commands int      // what the last call took
-	messages []string // what the last call published: channel and message, one behind the other
-	plant    *mistake // is in the scripts; nil for none
-	sent     []func() // sends one of the last calls again, and drops the reply
-	compares bool     // polls are compared with whole ones
-	atRest   int      // how many of these were at rest
+	session  int       // the session that joins, 0 for another one each time
+	commands int       // what the last call took
+	messages []string  // what the last call published: channel and message, one behind the other
+	plant    *mistake  // is in the scripts; nil for none
+	sent     []func()  // sends one of the last calls again, and drops the reply
+	compares bool      // polls are compared with whole ones
+	atRest   int       // how many of these were at rest
+	audited  [2]string // the newest version at the last audit, and what the keys had then
 }
 
 // mostSent is how many calls are remembered, and repeated those that may arrive twice. Later settings follow earlier ones.

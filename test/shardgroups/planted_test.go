@@ -99,7 +99,7 @@ func mistakes() []*mistake {
 		{name: "slow drains count for nobody", was: "drains_before(60000000)", is: "drains_before(10000000)", rule: movesTheFewestWithSlowDrains},
 		{name: "hung drains count as moves", was: "'[a:' .. slow_before", is: "'[a:0'", rule: movesBesideHungDrains},
 		{name: "only the youngest shards are looked at", was: "local pages = math.ceil(", is: "do return nil end\n  local pages = math.ceil(", rule: searchesBehindBans},
-		{name: "only the first takers are looked at", was: "1 + turn(math.max(size - 2, 1), step)", is: "1", rule: searchesAllTakers},
+		{name: "only the first takers are looked at", was: "2 + turn(math.max(size - 1 - 2, 1), step)", is: "2", rule: searchesAllTakers},
 		{name: "what all gave away sleeps for as long as it is banned", was: "again < first and again or first", is: "first", rule: rests},
 		{name: "the newest ban is dropped", was: "if #left > 64 then", is: "if #left > 8 then", rule: rests},
 		{name: "a promise by hand outlives a resize", was: "row.promised = '0000000000000000' -- also of", is: "budget = budget - 1 -- also of", rule: restsWhileItDrains},

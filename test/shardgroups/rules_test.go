@@ -61,7 +61,7 @@ func TestAJoinThatIsSentAgainIsTheSameMember(t *testing.T) {
 	late := g.call(proto.ShardsJoinScript, fmt.Sprintf("%041d", 8), digits(g.clock-1), lease, 1, 4, 4, 0, calm, 0, 0, "", "", "", "l", "4", "")
 	require.Equal(t, int64(-1), late[0])
 	_, ends := g.sorted(2)
-	require.Len(t, ends, 1)
+	require.Len(t, ends, 2, "the member, and the time of the last call")
 }
 
 func TestAGroupOfAnotherCountRefusesExactMembersAlone(t *testing.T) {

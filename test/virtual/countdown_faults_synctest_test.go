@@ -89,7 +89,7 @@ func TestAFaultOfALatchIsBoundedOrNamed(t *testing.T) {
 			s := f.newLatchScene()
 			all := backupOf(f.redis)
 			key := slices.Collect(maps.Keys(all))[0]
-			faults := keyFaults(key, all[key], s.old[key])
+			faults := keyFaults(key, all[key], map[string]test.BackupKey{"a minute ago": s.old[key]})
 			if more = n < len(faults); !more {
 				return
 			}

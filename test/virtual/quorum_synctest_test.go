@@ -5,10 +5,12 @@ package virtual_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/alicebob/miniredis/v2/server"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
+	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 	"github.com/signalbox-go/signalbox/redlock"
 )
 
@@ -179,6 +182,91 @@ func TestAServerWhoseClockIsAMinuteOffDoesNoHarm(t *testing.T) {
 			one, other = other, one
 		}
 	})
+}
+
+// P1, P2, P6: whatever happens to the clock or to a key of one of three servers, a holder that lives keeps its lease, and if it dies the
+// next one has the lock a lease and two polls later.
+func TestWhatHappensToOneServerCostsNoLease(t *testing.T) {
+	t.Parallel()
+	faults := make(map[string]func(r *redlockServers) (isOne bool))
+	for n, steps := range clockSteps() {
+		if redistest.Quick() && n%3 != 0 {
+			continue
+		}
+		faults["clock "+fmt.Sprint(steps)] = func(r *redlockServers) bool {
+			for _, step := range steps {
+				time.Sleep(time.Second)
+				r.servers[0].stepsClock(&r.ahead[0], step)
+			}
+			return true
+		}
+	}
+	for n := range redistest.Rounds(2, 60) {
+		faults["key "+fmt.Sprint(n)] = func(r *redlockServers) bool { return r.damages(n) }
+	}
+	for fault, happens := range faults {
+		for _, dies := range []bool{true, false} {
+			t.Run(fmt.Sprint(fault, dies), func(t *testing.T) {
+				t.Parallel()
+				bubbleOf(t, 3, func(r *redlockServers) {
+					const lease = 10 * time.Second
+					life := signalbox.WithRenewedLease(lease)
+					r.makeReady()
+					one, wires := r.process()
+					other, _ := r.process()
+					had := r.mustLock(redlock.New(one, "a", life))
+					time.Sleep(15 * time.Second)
+					ctx, cancel := context.WithCancel(r.Context())
+					defer cancel()
+					waiting := locktest.LaterWith(ctx, redlock.New(other, "a", life).Lock)
+					time.Sleep(2 * time.Second)
+					if !happens(r) {
+						require.NoError(t, had.Unlock()) // there are no more keys
+						require.NoError(t, locktest.MustHave(t, waiting).Unlock())
+						return
+					}
+					if dies {
+						for _, w := range wires {
+							w.refuses.Store(true)
+							w.cut()
+						}
+						time.Sleep(lease)
+					} else {
+						time.Sleep(30 * time.Second)
+						require.NoError(t, had.Err())
+						require.Empty(t, waiting)
+						require.NoError(t, had.Unlock())
+					}
+					time.Sleep(3 * time.Second)
+					synctest.Wait()
+					require.Len(t, waiting, 1, "it waits still")
+					require.NoError(t, locktest.MustHave(t, waiting).Unlock())
+				})
+			})
+		}
+	}
+}
+
+// damages lets the fault of that number happen to a key of the first server, and reports whether there is one.
+func (r *redlockServers) damages(n int) bool {
+	f := r.servers[0]
+	all := backupOf(f.redis)
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		faults := keyFaults(key, all[key], nil)
+		if n >= len(faults) {
+			n -= len(faults)
+			continue
+		}
+		what := slices.Sorted(maps.Keys(faults))[n]
+		r.Logf("%s: %s", key, what)
+		raw, _ := f.client(r.T)
+		defer raw.Close()
+		for _, c := range faults[what] {
+			require.NoError(r, raw.Do(r.Context(), raw.B().Arbitrary(c[0]).Args(c[1:]...).Build()).Error(), what)
+		}
+		return true
+	}
+	return false
 }
 
 // P6, H20: five that ask at the same instant, each nearest to another of five servers, get a vote each and none of them a quorum. What

@@ -202,13 +202,14 @@ func TestSettingsOfAGroupOutliveItsData(t *testing.T) {
 					m.wire.cut()
 				}
 			},
+			"NewestLostBehindAnEndpoint": func(x *configuredGroup) { x.before.Restore(x.w.redis) },
 			"LeaseLost": func(x *configuredGroup) {
 				x.members[0].wire.goSilent()
 				time.Sleep(30 * time.Second)
 				x.members[0].wire.heal()
 			},
 		} {
-			if name == "SyncOfMoreThanNew" && fault == "NewestLost" {
+			if name == "SyncOfMoreThanNew" && strings.HasPrefix(fault, "NewestLost") {
 				continue // a name that left the set is there again
 			}
 			t.Run(name+fault, func(t *testing.T) {

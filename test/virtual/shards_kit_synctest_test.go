@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -154,8 +155,9 @@ type shardMember struct {
 	group    *shards.Group
 	cancel   context.CancelFunc
 	returned chan error
-	drain    time.Duration // how long a function needs to return
-	over     chan struct{} // closed when the test ends: drains do, too
+	drain    time.Duration                 // how long a function needs to return
+	over     chan struct{}                 // closed when the test ends: drains do, too
+	joined   atomic.Pointer[shards.Member] // nil until Join has returned, and if the member is one of Run
 
 	mu struct {
 		sync.Mutex
@@ -169,6 +171,34 @@ func (l *shardLog) member(set shards.Set, drain time.Duration, options ...signal
 	l.w.Helper()
 	m := l.newMember(set, drain, options...)
 	m.run(m.wait)
+	return m
+}
+
+// joins is member by way of Join and Changes.
+func (l *shardLog) joins(set shards.Set, drain time.Duration, options ...signalbox.LockOption) *shardMember {
+	l.w.Helper()
+	m := l.newMember(set, drain, options...)
+	work := m.recorded(m.wait)
+	m.start(func(ctx context.Context) error {
+		joined, err := m.group.Join(ctx)
+		if err != nil {
+			return err
+		}
+		m.joined.Store(joined)
+		defer context.AfterFunc(ctx, func() { _ = joined.Leave(context.Background()) })()
+		var functions sync.WaitGroup
+		for c := range joined.Changes() {
+			if c.Kind == shards.Granted {
+				functions.Go(func() {
+					defer c.Shard.Release()
+					_ = work(c.Shard.Bind(context.Background()), c.Shard)
+				})
+			}
+		}
+		functions.Wait()
+		<-joined.Done()
+		return ctx.Err()
+	})
 	return m
 }
 

@@ -32,7 +32,6 @@ const settleTime = 3 * time.Second
 type randomMember struct {
 	*shardMember
 
-	joined  *shards.Member // nil until Join has returned, and if the member is one of Run
 	byRun   bool
 	began   time.Time
 	weight  int
@@ -58,10 +57,10 @@ type shardOrder func(ctx context.Context, s shards.Shard) error
 type serverFaults struct {
 	do     func(command ...string)
 	full   func(isFull bool)
-	moving func(isMoving bool)      // makes the slot move, or is nil
-	clock  func(step time.Duration) // sets the clock, or is nil if it is that of the machine
-	backup func() (restore func())  // keeps the data as it is, or is nil
-	slack  time.Duration            // the time by which a busy machine may be late
+	moving func(isMoving bool)                   // makes the slot move, or is nil
+	clock  func(step time.Duration)              // sets the clock, or is nil if it is that of the machine
+	backup func() (restore func(keys ...string)) // keeps the data as it is, of which all or some keys are restored; or is nil
+	slack  time.Duration                         // the time by which a busy machine may be late
 }
 
 // randomGroup is a group to which the steps of a plan happen.
@@ -74,9 +73,9 @@ type randomGroup struct {
 	views  *shards.Group // the views of a session that no fault has
 	calm   chan struct{} // closed when nothing happens any more
 	calls  sync.WaitGroup
-	kept   []func() // restore the data as it was before the last steps
-	nils   int      // how often in a row Health said nil, and must not have
-	seen   int      // how many shards there were last; guarded by state
+	kept   []func(...string) // restore the data as it was before the last steps
+	nils   int               // how often in a row Health said nil, and must not have
+	seen   int               // how many shards there were last; guarded by state
 
 	state struct {
 		sync.Mutex
@@ -161,9 +160,18 @@ func (g *randomGroup) embedded() {
 		full:   isFull.Store,
 		moving: isMoving.Store,
 		clock:  func(step time.Duration) { ahead.Add(int64(step)) },
-		backup: func() func() {
+		backup: func() func(...string) {
 			kept := backupOf(redis)
-			return func() { kept.Restore(redis) }
+			return func(keys ...string) {
+				if len(keys) == 0 {
+					kept.Restore(redis)
+				}
+				for _, key := range keys {
+					if one, is := kept[key]; is {
+						one.Restore(redis, key)
+					}
+				}
+			}
 		},
 	}
 }
@@ -205,7 +213,7 @@ func (g *randomGroup) runByChanges(ctx context.Context, m *randomMember, work fu
 		return err
 	}
 	g.state.Lock()
-	m.joined = joined
+	m.joined.Store(joined)
 	g.state.Unlock()
 	defer context.AfterFunc(ctx, func() { _ = joined.Leave(context.Background()) })()
 	var functions sync.WaitGroup
@@ -491,11 +499,12 @@ func (g *randomGroup) setMember(s shardStep, note func(m *randomMember), do func
 	m := g.one(s)
 	g.state.Lock()
 	defer g.state.Unlock()
-	if m.joined == nil {
+	joined := m.joined.Load()
+	if joined == nil {
 		return "nothing"
 	}
 	note(m) // also if the call fails: the member keeps it
-	return g.call(s.verb, func(ctx context.Context) error { return do(m.joined, ctx) })
+	return g.call(s.verb, func(ctx context.Context) error { return do(joined, ctx) })
 }
 
 // kill kills a member that was removed from the list.
@@ -579,7 +588,7 @@ func memberVerbs() map[string]randomVerb {
 			m, lasts := g.one(s), upTo(s, 4*time.Minute)
 			g.state.Lock()
 			defer g.state.Unlock()
-			if m.joined == nil {
+			if m.joined.Load() == nil {
 				return "nothing"
 			}
 			if until := time.Now().Add(lasts); until.After(m.pause) { // a reader that is kept already does not look again
@@ -795,8 +804,22 @@ func serverVerbs() map[string]randomVerb {
 			})
 		}},
 		"lost key": {2, func(g *randomGroup, s shardStep) string {
+			random := s.draw()
 			keys := groupKeys()
-			return g.loses(func() { g.server.do("DEL", keys[s.argument%uint64(len(keys))]) })
+			random.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+			keys = keys[:1+random.IntN(2)*random.IntN(len(keys)-1)] // one in half of the cases, never all
+			var old []string
+			if g.server.backup != nil {
+				old = keys[:random.IntN(len(keys)+1)]
+			}
+			return g.loses(func() { // another program
+				for _, key := range keys[len(old):] {
+					g.server.do("DEL", key)
+				}
+				if len(old) > 0 {
+					g.kept[0](old...)
+				}
+			})
 		}},
 		"full": {1, func(g *randomGroup, s shardStep) string { return g.serverFault(upTo(s, 30*time.Second), g.server.full) }},
 		"slot move": {1, func(g *randomGroup, s shardStep) string {
@@ -821,13 +844,13 @@ func groupKeys() []string { return locktest.Keys("a").ShardKeys() }
 
 // keeps makes a copy of the group's data. If it had another count then, the group may have that again, and the one of now once more
 // before a function starts: its shards are others then, also if nobody has seen that.
-func (g *randomGroup) keeps() (restore func()) {
+func (g *randomGroup) keeps() (restore func(keys ...string)) {
 	restoreData := g.server.backup()
 	g.state.Lock()
 	count, seen := g.state.count, g.seen
 	g.state.Unlock()
-	return func() {
-		restoreData()
+	return func(keys ...string) {
+		restoreData(keys...)
 		g.state.Lock()
 		if g.state.count != count || g.seen != seen {
 			g.seen = 0

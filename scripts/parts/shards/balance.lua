@@ -127,8 +127,9 @@ local function request_one(donor, taker)
   return shard
 end
 -- Returns which of so many takers or donors a search reads behind the first: others at each turn.
+-- The first element of either key is no member: see shards/whole.
 local function others_of(size, step)
-  local start = 1 + turn(math.max(size - SEARCH_OTHERS, 1), step)
+  local start = 2 + turn(math.max(size - 1 - SEARCH_OTHERS, 1), step)
   return start, start + SEARCH_OTHERS - 1
 end
 -- Whether a step made the loads more even, by a shard from the donor to the best taker that may
@@ -161,7 +162,7 @@ end
 -- all takers, keeps no other from giving.
 local function balance()
   while budget > 0 do
-    local found = redis.call('ZRANGE', donors, 0, 0, 'REV', 'WITHSCORES')
+    local found = redis.call('ZRANGE', donors, 1, 1, 'REV', 'WITHSCORES')
     local has_moved = found[1] and move_one(found[1], tonumber(found[2]))
     if has_moved == false then
       local start, finish = others_of(redis.call('ZCARD', donors), SQRT3_STEP)

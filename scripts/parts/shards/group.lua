@@ -8,7 +8,7 @@
 -- defines  agreed_set, budget, decimal, digits, drains_before, fields, group_time, hung_before, is_group, next_version, now_us, server_us, set_stored, slow_before, state, stored, write_group
 local fields = {
   'count', 'names', 'next', 'version', 'quiet', 'quiet_end', 'last', 'server', 'amnesty', 'first_grant', 'calm', 'moves', 'drain',
-  'free', 'wake', 'crashes', 'crashed', 'resize', 'asked', 'began', 'changed', 'gone', 'kept', 'keys', 'made', 'set_at', 'known',
+  'free', 'wake', 'crashes', 'crashed', 'resize', 'asked', 'began', 'changed', 'gone', 'kept', 'made', 'set_at', 'known',
   'names_due', 'newest',
 }
 local stored, state = redis.call('HMGET', group, 'agreed_set', unpack(fields)), {}

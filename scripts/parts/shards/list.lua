@@ -5,7 +5,7 @@
 --
 -- uses     count_of, digits, ends, find, group_time, members, most, now_us, server_us, state
 -- defines  draining, draining_since, first_of, least, list, list_member, list_members, list_unowned, server_stamp, size, unowned, unowned_since
-local list, size, unowned_since, draining_since = {}, redis.call('ZCARD', ends), 0, 0
+local list, size, unowned_since, draining_since = {}, math.max(redis.call('ZCARD', ends) - 1, 0), 0, 0
 local unowned, draining = count_of('f') + count_of('w'), count_of('a')
 local function least(a, b)
   return (a == 0 or b > 0 and b < a) and b or a

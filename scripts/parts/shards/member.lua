@@ -28,15 +28,19 @@ local function read_member(owner)
   end
   return member
 end
+-- Returns whether a member has changed.
 local function write_members()
+  local has_changed = false
   for owner, member in pairs(members_read) do
     if member and member.is_dirty then
       local record = table.concat({
         member.state, decimal(member.weight), decimal(member.limit), decimal(member.lease), decimal(member.ranked), member.is_proven, member.requested, member.seen, member.said, member.id,
       }, ' ')
       redis.call('HSET', members, owner, record)
+      has_changed = true
     end
   end
+  return has_changed
 end
 
 -- Whether a member may have one shard more: what it was asked for and has not released counts for

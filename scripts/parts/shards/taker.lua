@@ -45,7 +45,7 @@ end
 local function first_taker(below)
   local found
   repeat
-    found = redis.call('ZRANGE', takers, 0, 0, 'WITHSCORES')
+    found = redis.call('ZRANGE', takers, 1, 1, 'WITHSCORES') -- the first element is no member: see shards/whole
     if below and found[1] and tonumber(found[2]) >= below then
       return nil
     end
@@ -81,14 +81,14 @@ end
 -- member that is younger than 30 s and whose share is still to come, by moves: such a one may be
 -- the next to die. All others count, whatever their ages are, so that no shard of theirs moves.
 local function taker_of(row, is_lost)
-  local taker = first_fit(false, '-inf', row)
+  local taker = first_fit(false, 0, row)
   if not taker or not is_lost or state.crashes == 0 or read_member(taker).is_proven == '1' then
     return taker
   end
   local below = '(' .. GIVES_ALL
   local donor = redis.call('ZRANGE', donors, below, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')
-  local with_share, score = first_fit(false, donor[2] or '-inf', row)
-  local old, least = first_fit(true, '-inf', row)
+  local with_share, score = first_fit(false, donor[2] or 0, row)
+  local old, least = first_fit(true, 0, row)
   return (not old or with_share and score < least) and (with_share or taker) or old
 end
 -- Returns the bans that are not over, of members that are there, and when the first of them ends.

@@ -1,30 +1,15 @@
 -- include shards/group
--- include shards/index
 -- include shards/member
 -- shards/whole
--- Whether all keys of a group are there, and none of an earlier time, which each call compares with
--- what the last one left. Ends and loads are made again of the members, also if a member has no end,
--- which is never taken for dead. Without another key, or if group, index and rows do not have the
--- same newest change, the group is lost, and is made anew by the next join: it grants nothing for
--- two seconds, so that members of one that was lost learn of it first, and many that start together
--- all get shards.
+-- Whether all keys of a group are there, and of the same time. Each call that changes one gives the
+-- same version to all, and ends has the time of the last call. A key that has another one was
+-- deleted, or restored from an old copy. Ends and loads are made again of the members, whose leases
+-- begin anew. Without another key the group is lost, and is made anew by the next join: it grants
+-- nothing for two seconds, so that members of one that was lost learn of it first, and many that
+-- start together all get shards.
 --
--- uses     agreed_set, count_of, decimal, digits, donors, ends, fields, find, find_last, group, index, is_group, members, next_version, now_us, proven, rank, read_member, rows, server_us, set_stored, state, stored, takers
--- defines  bound_ends, drop_group, each_member, is_lost, is_mixed, key_count, lacks_end, make_group, mend, newest
-local function key_count()
-  return redis.call('EXISTS', members, ends, donors, takers, proven, rows, index)
-end
--- The version of the newest row, as the index has it; 0 if the rows do not.
-local function newest()
-  local version, shard = string.match(find_last('v', 1)[1] or '', '^v:(%d+):(.*)$')
-  local text = version and redis.call('HGET', rows, shard)
-  return text and string.find(text, version, 1, true) and tonumber(version) or 0
-end
-local function is_lost()
-  local has_members, has_rows = redis.call('EXISTS', members), redis.call('EXISTS', rows)
-  return has_members < redis.call('EXISTS', ends) or has_rows > redis.call('EXISTS', index)
-    or has_rows == 0 and count_of('v') > 0 or has_members == 0 and find('n', 1)[1]
-end
+-- uses     agreed_set, decimal, digits, donors, ends, fields, group, index, is_changed, is_group, members, next_version, now_us, proven, rank, read_member, rows, server_us, set_stored, state, stored, takers
+-- defines  bound_ends, drop_group, each_member, make_group, mend_ends, mend_loads, write_newest
 local function drop_group()
   redis.call('UNLINK', group, members, ends, donors, takers, proven, rows, index)
   for n, field in ipairs(fields) do
@@ -47,14 +32,18 @@ local function each_member(use)
     end
   end
 end
-local function mend()
+local function mend_loads()
+  redis.call('UNLINK', donors, takers, proven)
+  each_member(rank)
+  is_changed = true
+end
+local function mend_ends()
+  redis.call('UNLINK', ends)
   each_member(function(number, member)
-    redis.call('ZADD', ends, 'NX', digits(server_us + member.lease), number)
-    rank(number, member)
-    if string.find(member.state, '[lp]') and member.requested ~= '0' then
-      redis.call('ZADD', index, 0, 'c:' .. member.requested .. ':' .. number)
-    end
+    local last = member.state == 'd' and -server_us or server_us + member.lease
+    redis.call('ZADD', ends, decimal(last), number)
   end)
+  is_changed = true
 end
 -- The server's clock was set back: no lease lasts for longer than it would from now on, and one
 -- that is over stays so.
@@ -65,21 +54,37 @@ local function bound_ends()
     redis.call('ZADD', ends, 'XX', 'GT', decimal(-last), number) -- over, or ended by force
   end)
 end
--- A member has three fields; see shards/poll v1.
-local function lacks_end()
-  return redis.call('ZCARD', ends) * 3 < redis.call('HLEN', members)
+local function write_newest()
+  redis.call('ZREM', index, NEWEST_ENTRY .. digits(state.newest))
+  local version = next_version()
+  state.newest = tonumber(version)
+  redis.call('ZADD', index, 0, NEWEST_ENTRY .. version)
+  redis.call('HSET', members, NEWEST, version)
+  redis.call('HSET', rows, NEWEST, version)
+  redis.call('ZADD', donors, version, NEWEST) -- the last one
+  redis.call('ZADD', takers, decimal(-state.newest), NEWEST) -- the first one
+  redis.call('ZADD', proven, decimal(-state.newest), NEWEST)
 end
-local is_mixed = is_group and newest() ~= state.newest
-if is_group and (is_mixed or key_count() ~= state.keys or server_us < state.server or lacks_end()) then
-  -- It takes no memory: what follows is not refused if memory is full.
-  redis.call('PEXPIRE', group, GROUP_TTL_MS)
-  local is_set_back = server_us < state.server
-  if is_mixed or key_count() ~= state.keys and is_lost() then
+if is_group then
+  local version = digits(state.newest)
+  if redis.call('HGET', members, NEWEST) ~= version or redis.call('HGET', rows, NEWEST) ~= version
+    or not redis.call('ZSCORE', index, NEWEST_ENTRY .. version) then
     drop_group()
-  elseif key_count() ~= state.keys or lacks_end() then
-    mend()
-  end
-  if is_set_back then
-    bound_ends()
+  else
+    local has_ends = (redis.call('ZSCORE', ends, NEWEST) or 0) - 2 * state.server == 0
+    local has_loads = (redis.call('ZSCORE', donors, NEWEST) or 0) - state.newest == 0
+      and (redis.call('ZSCORE', takers, NEWEST) or 0) + state.newest == 0 and (redis.call('ZSCORE', proven, NEWEST) or 0) + state.newest == 0
+    if not has_ends or not has_loads or server_us < state.server then
+      -- It takes no memory: what follows is not refused if memory is full.
+      redis.call('PEXPIRE', group, GROUP_TTL_MS)
+    end
+    if not has_loads then
+      mend_loads()
+    end
+    if not has_ends then
+      mend_ends()
+    elseif server_us < state.server then
+      bound_ends()
+    end
   end
 end
