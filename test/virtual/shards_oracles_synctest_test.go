@@ -334,9 +334,17 @@ func (g *randomGroup) watch(ctx context.Context, v *shards.View) {
 	}
 }
 
-// diesLocked reports whether the server has granted a shard once more to a member that does not hear of it. It pays again.
+// diesLocked reports whether the server has granted a shard once more to a member that does not hear of it, or whether a late call of a
+// member made its lease live again that no other member had seen the end of, and released the shard. It pays again.
 func (g *randomGroup) diesLocked(name string, o shards.ShardInfo) bool {
-	if o.Token == g.state.tokens[name] || o.Session == "" {
+	if o.Session == "" {
+		isLate := !o.Since.Equal(g.state.ends[name]) && slices.ContainsFunc(g.state.members, func(m *randomMember) bool {
+			return m.faults > 0 || time.Since(m.faultAt) < returnTime
+		})
+		g.state.ends[name] = o.Since
+		return isLate
+	}
+	if o.Token == g.state.tokens[name] {
 		return false
 	}
 	g.state.tokens[name] = o.Token

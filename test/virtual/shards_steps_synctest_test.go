@@ -99,6 +99,7 @@ type randomGroup struct {
 		unread    map[string]time.Time  // the time since which no reader has taken a shard up, or its owner may have lost it
 		idle      map[string]time.Time  // the same as unowned, while nothing keeps members from taking it
 		tokens    map[string]uint64     // the tokens of the owners that were seen last
+		ends      map[string]time.Time  // when the last ownership of each shard ended, by the views
 		shown     *shards.View          // what Watch has yielded last
 	}
 }
@@ -115,7 +116,7 @@ func newRandomGroup(w *fixture, p *shardPlan, counts *rowCounts) *randomGroup {
 	s := &g.state
 	s.all, s.latest, s.poison = make(map[*shardMember]*randomMember), make(map[string]*ownership), make(map[string]int)
 	s.unread = make(map[string]time.Time)
-	s.unowned, s.idle, s.tokens = make(map[string]time.Time), make(map[string]time.Time), make(map[string]uint64)
+	s.unowned, s.idle, s.ends, s.tokens = make(map[string]time.Time), make(map[string]time.Time), make(map[string]time.Time), make(map[string]uint64)
 	s.names, s.count = make(map[string]bool), randomShards
 	for n := range randomShards {
 		s.names[nameOf(n)] = true
