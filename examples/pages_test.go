@@ -27,8 +27,10 @@ func TestPagesShowCodeThatCompiles(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)]+\.go)\)`)
 	readmes, err := filepath.Glob("../*/README.md") // of the modules
 	require.NoError(t, err)
-	require.NotEmpty(t, readmes)
-	for _, page := range slices.Concat(pages, readmes, []string{"../README.md"}) {
+	contributed, err := filepath.Glob("../contrib/*/README.md")
+	require.NoError(t, err)
+	require.NotEmpty(t, contributed)
+	for _, page := range slices.Concat(pages, readmes, contributed, []string{"../README.md"}) {
 		text, err := os.ReadFile(page)
 		require.NoError(t, err)
 		parts := strings.Split(string(text), "\n```go\n")

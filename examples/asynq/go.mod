@@ -31,7 +31,7 @@ require (
 replace (
 	github.com/signalbox-go/signalbox => ../../
 	github.com/signalbox-go/signalbox/examples => ../
-	github.com/signalbox-go/signalbox/goredis => ../../goredis
+	github.com/signalbox-go/signalbox/contrib/goredis => ../../contrib/goredis
 	github.com/signalbox-go/signalbox/signalboxtest => ../../signalboxtest
-	github.com/signalbox-go/signalbox/valkeygo => ../../valkeygo
+	github.com/signalbox-go/signalbox/contrib/valkeygo => ../../contrib/valkeygo
 )

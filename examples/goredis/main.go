@@ -11,7 +11,7 @@ import (
 
 	"github.com/signalbox-go/signalbox"
 	"github.com/signalbox-go/signalbox/examples/internal/demo"
-	"github.com/signalbox-go/signalbox/goredis"
+	"github.com/signalbox-go/signalbox/contrib/goredis"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 

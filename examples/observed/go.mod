@@ -7,7 +7,7 @@ require (
 	github.com/prometheus/client_golang v1.23.2
 	github.com/redis/rueidis v1.0.79
 	github.com/signalbox-go/signalbox v0.1.0
-	github.com/signalbox-go/signalbox/otel v0.1.0
+	github.com/signalbox-go/signalbox/contrib/otel v0.1.0
 	github.com/signalbox-go/signalbox/signalboxtest v0.1.0
 	github.com/stretchr/testify v1.12.1
 	go.opentelemetry.io/otel/exporters/prometheus v0.66.0
@@ -42,8 +42,8 @@ require (
 replace (
 	github.com/signalbox-go/signalbox => ../../
 	github.com/signalbox-go/signalbox/examples => ../
-	github.com/signalbox-go/signalbox/goredis => ../../goredis
-	github.com/signalbox-go/signalbox/otel => ../../otel
+	github.com/signalbox-go/signalbox/contrib/goredis => ../../contrib/goredis
+	github.com/signalbox-go/signalbox/contrib/otel => ../../contrib/otel
 	github.com/signalbox-go/signalbox/signalboxtest => ../../signalboxtest
-	github.com/signalbox-go/signalbox/valkeygo => ../../valkeygo
+	github.com/signalbox-go/signalbox/contrib/valkeygo => ../../contrib/valkeygo
 )

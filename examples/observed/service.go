@@ -18,7 +18,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric"
 
 	"github.com/signalbox-go/signalbox"
-	sbotel "github.com/signalbox-go/signalbox/otel"
+	sbotel "github.com/signalbox-go/signalbox/contrib/otel"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/signalbox-go/signalbox/examples/internal/demo"
 	"github.com/signalbox-go/signalbox/reentrant"
-	"github.com/signalbox-go/signalbox/valkeygo"
+	"github.com/signalbox-go/signalbox/contrib/valkeygo"
 )
 
 func main() { demo.Main(show) }

@@ -31,7 +31,7 @@ func TestEachControlIsAMutant(t *testing.T) {
 		require.NoError(t, err)
 		return string(text)
 	}
-	list, verdicts, n := read(root+"/tools/mutate/mutants.txt"), read(root+"/tools/mutate/verdicts.txt"), 0
+	list, verdicts, n := read(root+"/dev/tools/mutate/mutants.txt"), read(root+"/dev/tools/mutate/verdicts.txt"), 0
 	for line := range strings.Lines(read("mutants.txt")) {
 		if strings.HasPrefix(line, "#") {
 			continue
@@ -42,7 +42,7 @@ func TestEachControlIsAMutant(t *testing.T) {
 		for verdict := range strings.Lines(verdicts) {
 			isKilled = isKilled || strings.HasPrefix(verdict, "killed\ttest/suite\t") && strings.HasSuffix(verdict, "\t"+line)
 		}
-		require.True(t, isKilled, "tools/mutate/verdicts.txt names no cell of test/suite that kills: %s", line)
+		require.True(t, isKilled, "dev/tools/mutate/verdicts.txt names no cell of test/suite that kills: %s", line)
 	}
 	require.Equal(t, 5, n)
 }

@@ -198,7 +198,7 @@ func (p *proof) controls() {
 // mutate tries the mutants of mutants.txt.
 func (p *proof) mutate() {
 	binary := filepath.Join(p.dir, "mutate")
-	out, err := p.command(5*time.Minute, "build-mutate", "tools/mutate", []string{"GOWORK=off"}, "go", "build", "-o", binary, ".")
+	out, err := p.command(5*time.Minute, "build-mutate", "dev/tools/mutate", []string{"GOWORK=off"}, "go", "build", "-o", binary, ".")
 	if err == nil {
 		out, err = p.command(10*time.Minute, "mutate", ".", nil, binary, "run", "-known", "-list", "test/proof/mutants.txt", "-results", filepath.Join(p.dir, "mutants.txt"))
 	}

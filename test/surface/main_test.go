@@ -26,7 +26,7 @@ const root = "../.."
 // public returns the files of the public packages, each with the name of its package.
 func public(tb testing.TB) (files []*ast.File) {
 	tb.Helper()
-	private := []string{"internal", "test", "bench", "cmd", "examples", "gocron", "goredis", "otel", "signalboxtest", "tools", "docs", "testdata", "valkeygo"}
+	private := []string{"internal", "test", "dev", "cmd", "examples", "contrib", "signalboxtest", "docs", "testdata"}
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:

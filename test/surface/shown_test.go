@@ -106,7 +106,7 @@ func namesOfExamples(tb testing.TB) map[string]bool {
 		switch base := d.Name(); {
 		case err != nil:
 			return err
-		case d.IsDir() && path != root && (strings.HasPrefix(base, ".") || base == "internal" || path == filepath.Join(root, "test") || path == filepath.Join(root, "bench")):
+		case d.IsDir() && path != root && (strings.HasPrefix(base, ".") || base == "internal" || path == filepath.Join(root, "test") || path == filepath.Join(root, "dev")):
 			return fs.SkipDir
 		case d.IsDir() || !strings.HasSuffix(base, ".go"):
 			return nil

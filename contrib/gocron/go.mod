@@ -1,0 +1,27 @@
+module github.com/signalbox-go/signalbox/contrib/gocron
+
+go 1.25.0
+
+require (
+	github.com/go-co-op/gocron/v2 v2.21.2
+	github.com/jonboulle/clockwork v0.5.0
+	github.com/signalbox-go/signalbox v0.1.0
+	github.com/signalbox-go/signalbox/signalboxtest v0.1.0
+	github.com/stretchr/testify v1.12.1
+)
+
+require (
+	github.com/alicebob/miniredis/v2 v2.40.0 // indirect
+	github.com/google/uuid v1.6.0 // indirect
+	github.com/redis/rueidis v1.0.79 // indirect
+	github.com/robfig/cron/v3 v3.0.1 // indirect
+	github.com/yuin/gopher-lua v1.1.1 // indirect
+	go.uber.org/goleak v1.3.0 // indirect
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	golang.org/x/sync v0.21.0 // indirect
+	golang.org/x/sys v0.47.0 // indirect
+)
+
+replace github.com/signalbox-go/signalbox => ../../
+
+replace github.com/signalbox-go/signalbox/signalboxtest => ../../signalboxtest
