@@ -9,9 +9,9 @@ import (
 
 	"github.com/valkey-io/valkey-go"
 
+	"github.com/signalbox-go/signalbox/contrib/valkeygo"
 	"github.com/signalbox-go/signalbox/examples/internal/demo"
 	"github.com/signalbox-go/signalbox/reentrant"
-	"github.com/signalbox-go/signalbox/contrib/valkeygo"
 )
 
 func main() { demo.Main(show) }

@@ -123,16 +123,18 @@ func (h *handshakes) GreetAny(ctx context.Context, r *wire.Runner) error {
 	ctx, cancel := context.WithCancel(ctx) // the requests that are left end with it
 	defer cancel()
 	replies := make(chan error, greetings)
+	slow := time.NewTimer(greetPause)
+	defer slow.Stop()
 	var failure error
 	for asked, failed := 0, 0; failed < greetings; {
-		var slow <-chan time.Time
 		if asked < greetings {
 			name := "hello"
 			if asked > 0 {
 				name += "/" + strconv.Itoa(asked)
 			}
 			go func() { replies <- h.greet(ctx, r, name) }()
-			asked, slow = asked+1, time.After(greetPause)
+			asked++
+			slow.Reset(greetPause)
 		}
 		select {
 		case err := <-replies:
@@ -140,7 +142,7 @@ func (h *handshakes) GreetAny(ctx context.Context, r *wire.Runner) error {
 				return err
 			}
 			failed, failure = failed+1, cmp.Or(failure, err)
-		case <-slow:
+		case <-slow.C:
 		}
 	}
 	return failure

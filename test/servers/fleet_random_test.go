@@ -84,7 +84,7 @@ func runWalker(stdin io.Reader, _ io.Writer) {
 	_ = s.Close(context.Background()) // the connection may be broken
 }
 
-// does does what a line says.
+// does carries out a line.
 func (w *walker) does(ctx context.Context, line string) {
 	words := strings.Fields(line)
 	call := func(do func(ctx context.Context) error) {
@@ -210,7 +210,6 @@ type walkerProcess struct {
 	*redistest.Process
 
 	behind bool // the proxy
-	frozen bool
 }
 
 func newWalk(t *testing.T, seed uint64) *walk {
@@ -254,7 +253,7 @@ func (w *walk) take() *walkerProcess {
 
 func (w *walk) one() *walkerProcess { return w.all[w.random.IntN(len(w.all))] }
 
-// reads reads what the store says, for that time, and judges each second.
+// reads takes in what the store says, for that time, and judges each second.
 func (w *walk) reads(d time.Duration) {
 	w.Helper()
 	for till := time.Now().Add(d); ; {
@@ -268,7 +267,7 @@ func (w *walk) reads(d time.Duration) {
 		if left := time.Until(till); left <= 0 {
 			return
 		} else {
-			time.Sleep(min(left, time.Second))
+			time.Sleep(min(left, time.Second)) //nolint:forbidigo // processes take real time
 		}
 		w.judges()
 	}
@@ -416,7 +415,7 @@ func (w *walk) step() {
 		w.one().Send(fmt.Sprint("hang ", upTo(30*time.Second)))
 	case "server stops":
 		w.server.Freeze()
-		time.Sleep(upTo(2 * walkLease))
+		time.Sleep(upTo(2 * walkLease)) //nolint:forbidigo // processes take real time
 		w.server.Thaw()
 	case "flush", "lost key":
 		w.reads(6 * time.Second) // all members are well, and reach the server within two seconds

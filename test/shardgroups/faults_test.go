@@ -242,8 +242,22 @@ func TestAStepOfTheClockCostsOneAge(t *testing.T) {
 	const hours, year int64 = 2 * 60 * 60, 365 * 24 * 60 * 60
 	for name, age := range ages() {
 		for _, steps := range [][]int64{
-			{}, {1}, {-1}, {100}, {-100}, {hours}, {-hours}, {year}, {-year},
-			{hours, -hours}, {-hours, hours}, {100, -hours}, {-hours, 100}, {4, -2}, {-2, 4}, {-10, -10},
+			{},
+			{1},
+			{-1},
+			{100},
+			{-100},
+			{hours},
+			{-hours},
+			{year},
+			{-year},
+			{hours, -hours},
+			{-hours, hours},
+			{100, -hours},
+			{-hours, 100},
+			{4, -2},
+			{-2, 4},
+			{-10, -10},
 		} {
 			t.Run(fmt.Sprint(name, steps), func(t *testing.T) {
 				t.Parallel()

@@ -126,11 +126,21 @@ func (f *fixture) stepsClock(ahead *atomic.Int64, step time.Duration) {
 func clockSteps() [][]time.Duration {
 	const year = 365 * 24 * time.Hour
 	return [][]time.Duration{
-		{100 * time.Second}, {time.Second}, {year},
-		{-100 * time.Second}, {-time.Second}, {-year},
-		{-2 * time.Hour}, {2 * time.Hour}, {2 * time.Hour, -2 * time.Hour},
-		{-2 * time.Hour, 2 * time.Hour}, {100 * time.Second, -2 * time.Hour}, {-100 * time.Second, 2 * time.Hour},
-		{40 * time.Second, -20 * time.Second}, {-20 * time.Second, 10 * time.Second}, {-10 * time.Second, -10 * time.Second},
+		{100 * time.Second},
+		{time.Second},
+		{year},
+		{-100 * time.Second},
+		{-time.Second},
+		{-year},
+		{-2 * time.Hour},
+		{2 * time.Hour},
+		{2 * time.Hour, -2 * time.Hour},
+		{-2 * time.Hour, 2 * time.Hour},
+		{100 * time.Second, -2 * time.Hour},
+		{-100 * time.Second, 2 * time.Hour},
+		{40 * time.Second, -20 * time.Second},
+		{-20 * time.Second, 10 * time.Second},
+		{-10 * time.Second, -10 * time.Second},
 	}
 }
 

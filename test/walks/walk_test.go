@@ -193,13 +193,13 @@ func (w *walk) send(r *request) outcome {
 	if r.verb == yields {
 		r.who.until = 0
 	}
-	switch r.verb {
-	case enters, requeues:
+	a, there := w.eval(r, w.kinds[0].keys()[0])
+	switch {
+	case r.verb == enters, r.verb == requeues:
 		w.polledAt[r.who.session] = w.clock
-	case polls:
+	case r.verb == polls && there != -2: // a poll keeps a mark, and makes none: tickets without one are no tickets any more
 		w.polledAt[fmt.Sprint(r.args[0])] = w.clock
 	}
-	a, there := w.eval(r, w.kinds[0].keys()[0])
 	w.misses(there)
 	w.history[len(w.history)-1] += fmt.Sprintf(" -> %v %s %v", a.reply, a.err, a.said)
 	if a.err != "" && !w.mayRefuse(r, a) {
