@@ -110,7 +110,7 @@ func repository() map[string]string {
 		"cmd/tool/go.mod":  "module example.com/lib/cmd/tool\n\ngo 1.25.0\n\nrequire example.com/lib v0.1.0\n",
 		"cmd/tool/main.go": "package main\n\nfunc main() {}\n",
 		"test/go.mod":      "module example.com/lib/test\n\nrequire example.com/lib v0.0.0\n",
-		"tools/x/go.mod":   "module example.com/lib/tools/x\n",
+		"dev/x/go.mod":     "module example.com/lib/dev/x\n",
 	}
 }
 
