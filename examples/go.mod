@@ -7,8 +7,8 @@ require (
 	github.com/redis/rueidis v1.0.79
 	github.com/signalbox-go/signalbox v0.1.0
 	github.com/signalbox-go/signalbox/contrib/goredis v0.1.0
-	github.com/signalbox-go/signalbox/signalboxtest v0.1.0
 	github.com/signalbox-go/signalbox/contrib/valkeygo v0.1.0
+	github.com/signalbox-go/signalbox/signalboxtest v0.1.0
 	github.com/stretchr/testify v1.12.1
 	github.com/valkey-io/valkey-go v1.0.79
 	golang.org/x/sync v0.21.0
@@ -36,6 +36,6 @@ require (
 replace (
 	github.com/signalbox-go/signalbox => ../
 	github.com/signalbox-go/signalbox/contrib/goredis => ../contrib/goredis
-	github.com/signalbox-go/signalbox/signalboxtest => ../signalboxtest
 	github.com/signalbox-go/signalbox/contrib/valkeygo => ../contrib/valkeygo
+	github.com/signalbox-go/signalbox/signalboxtest => ../signalboxtest
 )

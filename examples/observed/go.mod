@@ -41,9 +41,9 @@ require (
 
 replace (
 	github.com/signalbox-go/signalbox => ../../
-	github.com/signalbox-go/signalbox/examples => ../
 	github.com/signalbox-go/signalbox/contrib/goredis => ../../contrib/goredis
 	github.com/signalbox-go/signalbox/contrib/otel => ../../contrib/otel
-	github.com/signalbox-go/signalbox/signalboxtest => ../../signalboxtest
 	github.com/signalbox-go/signalbox/contrib/valkeygo => ../../contrib/valkeygo
+	github.com/signalbox-go/signalbox/examples => ../
+	github.com/signalbox-go/signalbox/signalboxtest => ../../signalboxtest
 )
