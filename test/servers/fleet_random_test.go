@@ -511,12 +511,12 @@ func TestSoakWalkers(t *testing.T) {
 	seed := locktest.Seed(t)
 	t.Logf("seed %d", seed)
 	w := newWalk(t, seed)
-	for more() {
-		w.crashes()
-		for range 12 {
-			w.step()
-			w.reads(time.Duration(w.random.Int64N(int64(5 * time.Second))))
+	for n := 0; more(); n++ {
+		if n%12 == 0 {
+			w.crashes()
 		}
+		w.step()
+		w.reads(time.Duration(w.random.Int64N(int64(5 * time.Second))))
 	}
 	w.rests()
 	t.Logf("%d grants: %v", w.grants, w.count)
