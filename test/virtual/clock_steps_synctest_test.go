@@ -144,8 +144,19 @@ func clockSteps() [][]time.Duration {
 	}
 }
 
+// setBack is by how much steps that are shorter than a lease, the only ones that look like one, can make it longer.
+func setBack(steps []time.Duration, lease time.Duration) (most time.Duration) {
+	ahead := time.Duration(0)
+	for _, step := range steps {
+		if ahead += step; -ahead < lease {
+			most = max(most, -ahead)
+		}
+	}
+	return most
+}
+
 // P1, P2, P6: whatever the step of the server's clock, and whatever the kind, a holder that dies then delays the next one by
-// its lease and a second at most. One that lives keeps what it has if the clock was set back, and the next one has it within
+// its lease, the step if that is less than a lease, and a second at most. One that lives keeps what it has if the clock was set back, and the next one has it within
 // two seconds of the release.
 func TestAStepOfTheServersClockCostsOneLease(t *testing.T) {
 	t.Parallel()
@@ -176,7 +187,7 @@ func TestAStepOfTheServersClockCostsOneLease(t *testing.T) {
 						most := 2 * time.Second
 						switch {
 						case dies:
-							most += lease
+							most += lease + setBack(steps, lease)
 							if name == "Multilock" {
 								most += lease // the second member is looked at when the first is acquired
 							}
