@@ -106,9 +106,9 @@ func (w *World) onMishaps(k Kind, seed uint64, lasts time.Duration) {
 	if h.rough && k.In != nil {
 		w.Forget(processes[0], "a") // keys of others that were kept for ever stay so
 	}
-	if h.rough { // so do those of queues; a hold ends when it is found
+	if h.rough { // so do those of queues; a hold ends when it is found, and a server that lost its data waits from then on
 		for _, p := range processes {
-			w.Unlocks(w.Holds(p, "a"))
+			w.Unlocks(w.HoldsWithin(p, "a", 2*time.Minute))
 		}
 		return
 	}

@@ -190,7 +190,13 @@ func (w *World) Context() context.Context {
 // Holds acquires a lock within a minute.
 func (w *World) Holds(p *Process, name string) Hold {
 	w.Helper()
-	ctx, cancel := context.WithTimeout(w.Context(), time.Minute)
+	return w.HoldsWithin(p, name, time.Minute)
+}
+
+// HoldsWithin acquires a lock within d.
+func (w *World) HoldsWithin(p *Process, name string, d time.Duration) Hold {
+	w.Helper()
+	ctx, cancel := context.WithTimeout(w.Context(), d)
 	defer cancel()
 	h, err := p.Lock(name).Lock(ctx)
 	require.NoError(w, err)
