@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/signalbox-go/signalbox/internal/testing/tally"
 )
@@ -165,6 +166,9 @@ type Move struct {
 // migrateLimit bounds the transfer of keys, in milliseconds. It takes about one.
 const migrateLimit = 10_000
 
+// awaitAgain is how long nodes have to agree on the owner of a slot before they are notified again.
+const awaitAgain = 5 * time.Second
+
 // BeginMove opens a slot at both of its ends. From then on its owner redirects a request for a key that it
 // does not have to the other node (ASK), and refuses a request for several keys if only some of them are
 // away (TRYAGAIN).
@@ -223,8 +227,19 @@ func (m *Move) Finish(tb testing.TB) {
 	for _, n := range notified {
 		n.MustDo(tb, "CLUSTER", "SETSLOT", m.Slot, "NODE", selves[m.To].id)
 	}
+	// A node that hears of an older owner in that moment, as beside another move, takes the slot back: it is notified again.
+	again := time.Now().Add(awaitAgain)
 	mustPollUntil(tb, fmt.Sprintf("slot %d at %s", m.Slot, m.To.Addr()), func() bool {
-		return m.cluster.agreed(m.Slot, m.To, nil)
+		if m.cluster.agreed(m.Slot, m.To, nil) {
+			return true
+		}
+		if time.Now().After(again) {
+			again = time.Now().Add(awaitAgain)
+			for _, n := range notified {
+				_, _ = n.at().do(viewLimit, "CLUSTER", "SETSLOT", m.Slot, "NODE", selves[m.To].id)
+			}
+		}
+		return false
 	}, m.cluster.describe)
 }
 
