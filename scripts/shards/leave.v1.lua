@@ -41,7 +41,9 @@ if member.state ~= 'g' and member.state ~= 'e' then
 end
 for _, entry in ipairs(done == '1' and find('n:' .. number, budget) or {}) do
   local shard = string.match(entry, '^n:%d+:%d+:(.*)$')
-  release_shard(shard, read_row(shard), 'd', 0)
+  local row = read_row(shard)
+  row.state = row.state == 'o' and 'a' or row.state -- its next owner need not wait: it goes to no other one soon
+  release_shard(shard, row, 'd', 0)
   budget = budget - 1
 end
 work()
