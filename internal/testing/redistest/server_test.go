@@ -10,7 +10,7 @@ import (
 	"github.com/signalbox-go/signalbox/internal/testing/redistest"
 )
 
-// A person who has no server, and says so, gets a reason for each test that is left out, and no failure.
+// If the environment says that there is no server, tests that need one are skipped with a reason, and none fails.
 func TestNoneSkipsTestsThatNeedAServer(t *testing.T) {
 	t.Setenv(redistest.ServerEnv, "none")
 	var skipped bool
