@@ -279,8 +279,8 @@ func WithKeepWarm(d time.Duration) LockOption {
 //   - by a message, as soon as the queue forms. A hold that is shorter than 100 ms may end without it: then the session is not
 //     subscribed.
 //   - if the message is lost, with WithPolling, or if the waiter has an older release, by the next renewal: within a third of the first
-//     lease after the grant, by default a second, later a third of the lease. A holder that was granted the lock by the queue learns of the waiters
-//     behind it by its first renewal. Beside WithKeepWarm only the first waiter since the lock was free sends a message, also if it is of the
+//     lease after the grant, by default a second, later within a third of the lease. A holder that was granted the lock by the queue
+//     learns of the waiters behind it by its first renewal. Beside WithKeepWarm only the first waiter since the lock was free sends a message, also if it is of the
 //     holder's session, or gives up: the holder learns of all others by renewals. None comes in the last lease before the end that
 //     WithMaxHold sets.
 //

@@ -92,18 +92,12 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 }
 
 func (e *Election) leader(ctx context.Context) (Leader, error) {
-	l, _, err := e.fetchLeader(ctx)
+	l, _, _, err := e.fetchLeader(ctx)
 	return l, err
 }
 
-// fetchLeader asks for the leader, and for its hold.
-func (e *Election) fetchLeader(ctx context.Context) (l Leader, held string, err error) {
-	l, held, _, err = e.fetchHolder(ctx)
-	return l, held, err
-}
-
-// fetchHolder is fetchLeader, with the letter of the hold's kind.
-func (e *Election) fetchHolder(ctx context.Context) (l Leader, held, letter string, err error) {
+// fetchLeader asks for the leader, for its hold, and for the letter of that hold's kind.
+func (e *Election) fetchLeader(ctx context.Context) (l Leader, held, letter string, err error) {
 	if err := e.root().Ready(ctx); err != nil {
 		return Leader{}, "", "", err
 	}
@@ -130,7 +124,7 @@ func (e *Election) health(ctx context.Context) error {
 		return err
 	}
 	terms := e.registry.termsOf(e.keys.holder) // before the server is asked: it knows them, unless they are over
-	_, leads, err := e.fetchLeader(ctx)
+	_, leads, _, err := e.fetchLeader(ctx)
 	if err != nil {
 		return err
 	}

@@ -50,7 +50,7 @@ func (e *Election) Handover(ctx context.Context, session string) (Leader, error)
 }
 
 func (e *Election) handover(ctx context.Context, session string) (Leader, error) {
-	first, held, letter, err := e.fetchHolder(ctx)
+	first, held, letter, err := e.fetchLeader(ctx)
 	switch {
 	case err != nil:
 		return Leader{}, err
@@ -70,7 +70,7 @@ func (e *Election) handover(ctx context.Context, session string) (Leader, error)
 				return Leader{}, err
 			}
 		}
-		switch next, _, err := e.fetchLeader(ctx); {
+		switch next, _, _, err := e.fetchLeader(ctx); {
 		case err != nil && wire.Judge(err) == wire.Final:
 			return Leader{}, err
 		case err == nil && next != (Leader{}) && next.Token != first.Token:
