@@ -132,7 +132,7 @@ func (h *handshakes) GreetAny(ctx context.Context, r *wire.Runner) error {
 			if asked > 0 {
 				name += "/" + strconv.Itoa(asked)
 			}
-			go func() { replies <- h.greet(ctx, r, name) }()
+			go func() { replies <- h.greet(ctx, r, name) }() // it ends with ctx, and there is room for its reply
 			asked++
 			slow.Reset(greetPause)
 		}
