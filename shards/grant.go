@@ -359,7 +359,7 @@ func (ms *membership) isLeft(r *released, err error) bool {
 		r.release = release{}
 		return true
 	}
-	ms.poller.gone, ms.poller.left = true, true // so that it does not poll for ever; the lease ends at the server when all work has stopped
+	ms.poller.gone, ms.poller.removed = true, true // so that it does not poll for ever; the lease ends at the server when all work has stopped
 	ms.lose(fmt.Errorf("%w: a release is wrong: %w", errs.ErrLostGone, err))
 	return false
 }

@@ -34,7 +34,7 @@ type poller struct {
 	tries   [taskCount]tries // the tries of each task
 	replied timers.Instant   // when the last call was sent that had a reply
 	gone    bool             // the server knows no such member, or has ended it: releases and a leave may still have an effect
-	left    bool             // the server knows that nothing is left, or calls what says so wrong
+	removed bool             // the server has nothing of the member any more, or calls what says so wrong
 	names   *syncer          // names that are yet to be set; nil if no name is
 	lostOf  string           // when a caller gave the group the set of what the server may have lost; see compare
 	lostSet string           // what the last poll knew of a set that the server has lost, until it is said again; or ""
@@ -198,7 +198,7 @@ func (ms *membership) nextTask(now timers.Instant) (next task, in time.Duration)
 	}
 	hasStopped := ms.state == retiring && ms.owned == 0
 	isDone := hasStopped && len(ms.releases) == 0
-	if hasStopped && p.isFailing() && now.Mono()-p.replied.Mono() > m.group.base.Terms.Lease || isDone && p.left {
+	if hasStopped && p.isFailing() && now.Mono()-p.replied.Mono() > m.group.base.Terms.Lease || isDone && p.removed {
 		return endTask, 0 // nothing is left to send, or the lease of what is left has ended at the server
 	}
 	wanted := [taskCount]bool{
@@ -385,7 +385,7 @@ func (ms *membership) sendLeave() error {
 	m.mu.Unlock()
 	reply, gone, err := ms.send(m.group.call(proto.ShardsLeaveScript, proto.ShardsLeave{Number: ms.number, Done: proto.Flag(isDone), Publish: m.group.publish()}.AppendTo(nil)))
 	if err != nil || gone {
-		p.left = isDone && (err == nil || isWrong(err)) // what is wrong now stays so: the lease ends at the server
+		p.removed = isDone && (err == nil || isWrong(err)) // what is wrong now stays so: the lease ends at the server
 		return err
 	}
 	left := proto.ReadShardsChanged(&reply)
@@ -393,7 +393,7 @@ func (ms *membership) sendLeave() error {
 	m.mu.Lock()
 	ms.known = number
 	m.mu.Unlock()
-	p.left = left.Left == 0 && isDone
+	p.removed = left.Left == 0 && isDone
 	p.tries[leaveTask].due = timers.Now().Add(leavePause)
 	return nil
 }

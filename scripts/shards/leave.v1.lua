@@ -39,12 +39,11 @@ if member.state ~= 'g' and member.state ~= 'e' then
   set_state(number, member, 'g')
   drop_requested(number, member)
 end
-for _, entry in ipairs(done == '1' and find('n:' .. number, budget) or {}) do
-  local shard = string.match(entry, '^n:%d+:%d+:(.*)$')
-  local row = read_row(shard)
-  row.state = row.state == 'o' and 'a' or row.state -- its next owner need not wait: it goes to no other one soon
-  release_shard(shard, row, 'd', 0)
-  budget = budget - 1
+if done == '1' then
+  each_owned(number, function(shard, row)
+    row.state = row.state == 'o' and 'a' or row.state -- it cannot go to and fro, so the next owner need not wait
+    release_shard(shard, row, 'd', 0)
+  end)
 end
 work()
 if not find('n:' .. number, 1)[1] then

@@ -26,7 +26,8 @@
 -- effects  writes the KEYS; publishes number to the channels of the sessions whose members are
 --          concerned
 -- cost     O(log n): TIME, HMGET, HGET twice, ZSCORE five times, ZRANGE three times, ZLEXCOUNT,
---          ZADD five times, ZREM, HSET three times; about 15 for each shard that is asked for, of which a call does 16; at the end UNLINK, and ZADD for each member
+--          ZADD five times, ZREM, HSET three times; about 15 for each shard that is asked for, of
+--          which a call does 16; at the end UNLINK, and ZADD for each member
 local group, members, ends, donors, takers, proven, rows, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local known, not_after, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local is_again = string.len(known) > STAMP_LENGTH and string.len(known) < KNOWN_LENGTH

@@ -32,7 +32,8 @@
 -- effects  writes the KEYS; publishes number to the channels of the sessions whose members are
 --          concerned
 -- cost     O(names log n): TIME, HMGET, HGET four times, ZSCORE five times, ZRANGE four times, ZADD
---          five times, ZREM, HSET three times; about 5 for each name that comes, and 15 for one that leaves; up to 16 shards' work more
+--          five times, ZREM, HSET three times; about 5 for each name that comes, and 15 for one that
+--          leaves; up to 16 shards' work more
 local group, members, ends, donors, takers, proven, rows, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local id, digest, after, names, last, not_after, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 assert(#id == ID_LENGTH and #digest <= MAX_SHARD_NAME and #after <= MAX_SHARD_NAME and (last ~= 'a' or string.find(digest, '^%d+$')), 'bad argument')

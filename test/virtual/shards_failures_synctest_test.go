@@ -61,6 +61,7 @@ func TestAShardCallThatFailsStarvesNoOther(t *testing.T) {
 		"WrongSettings":       {proto.ShardsSetScript, nil, wrong, errWrong},
 		"DeniedSettings":      {proto.ShardsSetScript, nil, "NOPERM this user has no permissions to run the 'evalsha' command", signalbox.ErrDenied},
 		"WrongRelease":        {proto.ShardsReleaseScript, isGivenAway, wrong, nil},
+		"WrongLeave":          {proto.ShardsLeaveScript, nil, wrong, nil},
 		"NoMemoryForRelease":  {proto.ShardsReleaseScript, isGivenAway, full, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -75,15 +75,15 @@ local function remove_shard(shard, row)
   set_free(shard, row, 'g')
 end
 
--- The owner has released a shard. Ending e keeps it from that member for pause_us, and so does u,
--- by which the member takes one less until it is set again: so no other shard moves to it. Ending d
--- is e of a grant that the member declines: the shard is as if no member had got it. Here and in
--- lose_shard begins the time without an owner, and nowhere else: if the lease has ended before, with
--- its end.
+-- When a shard has no owner any more that is released now: if the lease has ended before, since its end.
 local function released_at(owner)
   local till = redis.call('ZSCORE', ends, owner)
   return till and math.min(now_us, group_time(math.abs(till))) or now_us
 end
+-- The owner has released a shard. Ending e keeps it from that member for pause_us, and so does u,
+-- by which the member takes one less until it is set again: so no other shard moves to it. Ending d
+-- is e of a grant that the member declines: the shard is as if no member had got it. Here and in
+-- lose_shard begins the time without an owner, and nowhere else.
 local function release_shard(shard, row, ending, pause_us)
   if row.state == 'x' or ending == 'x' and state.names == 1 then
     if ending == 'x' then

@@ -6,7 +6,7 @@
 -- without a member, as after an old copy of the members, is one, too: else its shards have no owner.
 --
 -- uses     budget, count_of, decimal, donors, drop_requested, ends, find, first_taker, group_time, is_changed, lose_shard, members, members_read, next_version, now, now_us, proven, read_member, read_row, set_state, state, takers, turn_over
--- defines  end_member, reap, reap_member, remove_if_done, remove_member, withdraw_member
+-- defines  each_owned, end_member, reap, reap_member, remove_if_done, remove_member, withdraw_member
 local function remove_member(owner, member)
   redis.call('HDEL', members, owner, owner .. ':', member and member.id or owner)
   redis.call('ZREM', ends, owner)
@@ -46,16 +46,21 @@ local function withdraw_member(owner, member)
     budget = budget - 1
   end
 end
+-- Calls take for each shard that a member owns, for as many as this call may still change.
+local function each_owned(owner, take)
+  for _, entry in ipairs(find('n:' .. owner, budget)) do
+    local shard = string.match(entry, '^n:%d+:%d+:(.*)$')
+    take(shard, read_row(shard))
+    budget = budget - 1
+  end
+end
 local function reap_member(owner, member, till)
   if member then
     end_member(owner, member, till)
   end
-  local owned = find('n:' .. owner, budget)
-  for _, entry in ipairs(owned) do
-    local shard = string.match(entry, '^n:%d+:%d+:(.*)$')
-    lose_shard(shard, read_row(shard), member and member.state == 'd', group_time(till))
-    budget = budget - 1
-  end
+  each_owned(owner, function(shard, row)
+    lose_shard(shard, row, member and member.state == 'd', group_time(till))
+  end)
   if budget > 0 then
     withdraw_member(owner, member)
   end
