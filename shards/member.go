@@ -46,6 +46,7 @@ type Member struct {
 		count       int                       // how many shards the set had at the last poll; 0 if it has names
 		lost        []string                  // the names of the shards that the last memberships had when they were lost; see lose
 		lostOf      string                    // when a caller gave the group the set of those names, as the last poll knew
+		unsaid      bool                      // whether the server has lost those names, and has not got them again
 		failures    [taskCount]error          // why the last call of each task failed; nil after one that had a reply
 		refused     refusal                   // the last settings that the server has called wrong
 		over        bool

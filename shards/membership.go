@@ -53,6 +53,7 @@ type membership struct {
 
 	// The lock of the Member guards these.
 	state    membershipState
+	isLost   bool          // a caller of lose ends it
 	joinedAt time.Duration // monotonic: when the server replied to its join
 	isKnown  bool          // the join was reported, and the end was not
 	hinted   bool          // a message says that there is news
@@ -146,12 +147,27 @@ func (ms *membership) Renewed() (key, hold string) { return ms.member.group.ends
 // OnTermEnd implements hold.Owner.
 func (ms *membership) OnTermEnd(end hold.End) { ms.lose(end.Why()) }
 
-// lose ends the lease here, first the contexts that are bound to it. The member joins again, unless it leaves.
+// lose ends the lease here, first the contexts that are bound to it. The member joins again, unless it leaves. What it has is read
+// before that: work may return, and release its shard, as soon as its context ends.
 func (ms *membership) lose(cause error) {
-	ms.cancel(ms.member.group.base.Named("", cause))
 	m := ms.member
 	m.mu.Lock()
-	if ms.state != active {
+	isFirst := ms.state == active && !ms.isLost
+	ms.isLost = true
+	var own []*grant
+	for _, g := range m.grantsLocked() {
+		if g.membership == ms {
+			own = append(own, g)
+		}
+	}
+	lost := namesOf(own)
+	m.mu.Unlock()
+	ms.cancel(m.group.base.Named("", cause)) // by each caller, which finds it ended
+	if !isFirst {
+		return
+	}
+	m.mu.Lock()
+	if ms.state != active { // it leaves
 		m.mu.Unlock()
 		return
 	}
@@ -161,20 +177,8 @@ func (ms *membership) lose(cause error) {
 	if m.mu.cause == nil {
 		m.joinLocked(ms.number)
 	}
-	var own []*grant
-	for _, g := range m.grantsLocked() {
-		if g.membership == ms {
-			own = append(own, g)
-		}
-	}
-	lost := namesOf(own)
-	set := setIn(m.mu.desired.known)
-	// Those of the last one may not have come back yet. Of another set they may have left it.
-	if timers.Now().Mono()-ms.joinedAt < m.group.base.Terms.Lease && set == m.mu.lostOf {
-		lost = append(lost, m.mu.lost...)
-		slices.Sort(lost)
-	}
-	m.mu.lost, m.mu.lostOf = slices.Compact(lost), set
+	isYoung := timers.Now().Mono()-ms.joinedAt < m.group.base.Terms.Lease // the shards of the last one may have no owner yet
+	m.lostLocked(lost, setIn(m.mu.desired.known), isYoung || m.mu.unsaid)
 	m.unlock()
 	if len(own) > 0 {
 		m.group.base.LogLost(hold.End{Cause: cause, Leased: true})

@@ -88,17 +88,31 @@ func digestOf(names []string) string {
 	return hex.EncodeToString(hash.Sum(nil))
 }
 
-// restore sets the names again that the member had, if the server has lost the group.
+// restore sets the names again that the member had, if the server has lost the group, or lost them before and the membership of then
+// has ended before they were set.
 func (ms *membership) restore(isLost bool) { //nolint:revive // what the server said
 	m := ms.member
 	m.mu.Lock()
-	names, set := m.mu.lost, m.mu.lostOf
+	names, set, isUnsaid := m.mu.lost, m.mu.lostOf, m.mu.unsaid
 	m.mu.Unlock()
-	if !isLost {
-		return
+	if isLost {
+		m.group.base.LogFailed(errLostGroup)
 	}
-	m.group.base.LogFailed(errLostGroup)
-	ms.addNames(names, set)
+	if isLost || isUnsaid {
+		ms.addNames(names, set)
+	}
+}
+
+// lostLocked records names that the member had, or the server has lost. What was recorded before stays with them if earlier says so,
+// and no other set was given to the group since: of another one they may have left it.
+func (m *Member) lostLocked(names []string, set string, earlier bool) { //nolint:revive // a fact, not a switch
+	if earlier && set == m.mu.lostOf {
+		names = append(names, m.mu.lost...)
+	} else {
+		m.mu.unsaid = false
+	}
+	slices.Sort(names)
+	m.mu.lost, m.mu.lostOf = slices.Compact(names), set
 }
 
 // syncPage sets the next names of New, or the set that the server has lost. What the server calls wrong is given up.
@@ -111,7 +125,7 @@ func (ms *membership) syncPage() error {
 		whole, err = true, nil
 	}
 	if whole {
-		ms.poller.names = nil
+		ms.said()
 	}
 	ms.poller.tries[syncTask].due = timers.Now() // behind what is due by now
 	return err
@@ -141,13 +155,30 @@ func (ms *membership) isGivenUp(what string, err error) bool {
 }
 
 // addNames makes the poller set names again that the server has lost. A caller gave the group the set that had them at that time: if
-// one has given it another set since, they do not come.
+// one has given it another set since, they do not come. Until they are set, the next membership sets them as well.
 func (ms *membership) addNames(names []string, set string) {
-	g := ms.member.group
-	if g.set.names != nil && len(names) > 0 && ms.poller.names == nil {
-		ms.poller.names = newSyncer(g, names)
-		ms.poller.names.adds, ms.poller.names.digest = true, cmp.Or(set, noStamp)
+	m, s := ms.member, ms.poller.names
+	if m.group.set.names == nil || len(names) == 0 || s != nil && !s.adds { // what is on its way replaces the set
+		return
 	}
+	m.mu.Lock()
+	m.lostLocked(names, set, m.mu.unsaid)
+	m.mu.unsaid = true
+	all := m.mu.lost
+	m.mu.Unlock()
+	s = newSyncer(m.group, all)
+	s.adds, s.digest = true, cmp.Or(set, noStamp)
+	ms.poller.names = s
+}
+
+// said ends what the poller had to say of names: the server has them.
+func (ms *membership) said() {
+	if ms.poller.names.adds {
+		ms.member.mu.Lock()
+		ms.member.mu.unsaid = false
+		ms.member.mu.Unlock()
+	}
+	ms.poller.names = nil
 }
 
 // step sends one page by send, which says whether the server knows the group. It returns true when the set is that of the names.

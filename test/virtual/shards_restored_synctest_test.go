@@ -372,6 +372,89 @@ func TestNamesThatTheServerLosesTwice(t *testing.T) {
 	}
 }
 
+// Names that the server has lost come back also if the members lose their leases before they could say them.
+func TestNamesThatComeBackOutliveTheMembership(t *testing.T) {
+	t.Parallel()
+	for loss, lose := range map[string]func(w *fixture, older test.Backup){
+		"data":          func(w *fixture, _ test.Backup) { w.redis.FlushAll() },
+		"newest writes": func(w *fixture, older test.Backup) { older.Restore(w.redis) },
+		"data, twice": func(w *fixture, _ test.Backup) {
+			w.redis.FlushAll()
+			time.Sleep(time.Second)
+			w.redis.FlushAll()
+		},
+	} {
+		t.Run(loss, func(t *testing.T) {
+			t.Parallel()
+			bubbleOfUsers(t, func(w *fixture) {
+				l := newShardLog(w)
+				a, b := l.member(shards.Names(), shardDrain), l.member(shards.Names(), shardDrain)
+				time.Sleep(5 * time.Second)
+				older := backupOf(w.redis)
+				names := []string{"a", "b", "c", "d"}
+				require.NoError(w, a.group.Sync(w.Context(), names))
+				l.untilEven(len(names), a, b)
+				time.Sleep(time.Minute)
+				var refuses atomic.Bool
+				refuses.Store(true)
+				w.refusesScripts(func(command string, args []string) string {
+					if refuses.Load() && runs(proto.ShardsSyncScript, command, args) && args[len(args)-4] == "a" {
+						return slotMoves
+					}
+					return ""
+				})
+				lose(w, older)
+				time.Sleep(5 * time.Second)
+				for range 2 {
+					for _, m := range []*shardMember{a, b} {
+						m.wire.goSilent()
+					}
+					time.Sleep(time.Minute)
+					for _, m := range []*shardMember{a, b} {
+						m.wire.heal()
+					}
+					time.Sleep(5 * time.Second)
+				}
+				refuses.Store(false)
+				time.Sleep(20 * time.Second)
+				v, err := a.group.View(w.Context())
+				require.NoError(w, err)
+				require.Equal(w, names, v.Names())
+				l.untilEven(len(names), a, b)
+				require.NoError(w, a.group.Health(w.Context()))
+			})
+		})
+	}
+}
+
+// All names come back of which the server has lost an owner, also if work returns, and releases its shard, in the instant in which its
+// context ends.
+func TestNamesOfWorkThatReturnsAtOnceComeBack(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(w *fixture) {
+		l := newShardLog(w)
+		names := make([]string, 300)
+		for i := range names {
+			names[i] = fmt.Sprintf("n%03d", i)
+		}
+		m := l.newMember(shards.Names(names...), 0)
+		m.start(func(ctx context.Context) error {
+			return m.group.Run(ctx, func(ctx context.Context, _ shards.Shard) error {
+				<-ctx.Done()
+				return nil
+			})
+		})
+		for range 3 {
+			time.Sleep(time.Minute)
+			w.redis.FlushAll()
+		}
+		time.Sleep(time.Minute)
+		v, err := m.group.View(w.Context())
+		require.NoError(w, err)
+		require.Equal(w, names, v.Names())
+	})
+}
+
 // watches returns what Watch yielded last.
 func (l *shardLog) watches(g *shards.Group) *atomic.Pointer[shards.View] {
 	var shown atomic.Pointer[shards.View]
