@@ -226,18 +226,6 @@ func TestAFleetWritesToEachShardInTurn(t *testing.T) {
 	f.ends()
 }
 
-func TestSoakAFleetWritesToEachShardInTurn(t *testing.T) {
-	t.Parallel()
-	more := locktest.Soak(t)
-	f := newFleet(t)
-	f.untilEven()
-	for more() {
-		f.hurts()
-	}
-	f.rolls()
-	f.ends()
-}
-
 const (
 	storeEnv  = "STORE"  // the URL of the store
 	countEnv  = "COUNT"  // how many shards the process wishes
