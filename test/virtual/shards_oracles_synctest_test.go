@@ -135,7 +135,8 @@ func (g *randomGroup) starts(m *randomMember, s shards.Shard, order chan shardOr
 		m.born = time.Now()
 	}
 	o := g.state.latest[name]
-	if s.Losses() > 2 && o != nil && o.member.isStopped() {
+	// One that returned before its member died was released, or lost before: other deaths were counted since.
+	if s.Losses() > 2 && o != nil && o.member.isStopped() && (o.returned.IsZero() || o.returned.After(o.member.diedAt)) {
 		g.requirePauseLocked(o.member, s)
 	}
 	if o == nil || o.shard != s {
@@ -297,10 +298,7 @@ func (g *randomGroup) watch(ctx context.Context, v *shards.View) {
 		if time.Since(since) > mostSilent {
 			silent = append(silent, name)
 		}
-		most := mostUnowned
-		if o.State == shards.Waiting {
-			most += g.slow(poisonPause(o.Losses))
-		}
+		most := mostUnowned + g.slow(poisonPause(o.Losses)) // also of one that was granted in this instant
 		may := slices.ContainsFunc(g.state.members, func(m *randomMember) bool { return g.mayTakeLocked(m, name) })
 		if !may || isReplaced || g.state.isFull > 0 || g.state.isSetting {
 			delete(g.state.idle, name)
@@ -693,6 +691,7 @@ func (g *randomGroup) changesOnce(random *rand.Rand) {
 		return
 	default:
 		changed = g.takeOne(one)
+		most += g.poisonOf(changed)
 		g.kill(changed)
 	}
 	most = g.slow(most)
@@ -729,6 +728,20 @@ func (g *randomGroup) changesOnce(random *rand.Rand) {
 	if longest := at(gaps, 1); longest > bound {
 		g.violated("%s: a shard had no owner for %v", kind, longest)
 	}
+}
+
+// poisonOf returns the longest time that a shard of a member waits if the member dies now.
+func (g *randomGroup) poisonOf(m *randomMember) (longest time.Duration) {
+	v, err := g.views.View(context.Background())
+	if err != nil {
+		g.violated("no view: %v", err)
+		return 0
+	}
+	for _, name := range m.shards() {
+		o, _ := v.Owner(name)
+		longest = max(longest, poisonPause(o.Losses+1))
+	}
+	return longest
 }
 
 // restarts replaces each member by another one of its weight and limit, and requires that no more shards move than guarantee 7 says.
