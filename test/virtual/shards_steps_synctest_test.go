@@ -817,6 +817,11 @@ func serverVerbs() map[string]randomVerb {
 				for _, key := range keys[len(old):] {
 					g.server.do("DEL", key)
 				}
+				if isOlder(old) {
+					g.state.Lock()
+					g.state.olderAt, g.state.isUnsure = time.Now(), g.state.isUnsure || g.plan.named
+					g.state.Unlock()
+				}
 				if len(old) > 0 {
 					g.kept[0](old...)
 				}
@@ -842,6 +847,17 @@ func serverVerbs() map[string]randomVerb {
 
 // groupKeys returns the keys of the group.
 func groupKeys() []string { return locktest.Keys("a").ShardKeys() }
+
+// isOlder reports whether a group of which these keys come from a copy is the group of that time: the others are made again of them.
+func isOlder(restored []string) bool {
+	all := groupKeys()
+	for _, key := range []string{all[0], all[1], all[6], all[7]} { // the group, its members, its rows and their index
+		if !slices.Contains(restored, key) {
+			return false
+		}
+	}
+	return true
+}
 
 // keeps makes a copy of the group's data. If it had another count then, the group may have that again, and the one of now once more
 // before a function starts: its shards are others then, also if nobody has seen that.
