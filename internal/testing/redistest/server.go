@@ -205,7 +205,7 @@ func (s *Server) launch() error {
 	return nil
 }
 
-// await returns when proc replies. It asks for the process id: if another server has got the port
+// await returns when proc replies, and has loaded its data. It asks for the process id: if another server has got the port
 // meanwhile, that one replies.
 func (s *Server) await(proc *supervised) error {
 	var last error
@@ -218,7 +218,10 @@ func (s *Server) await(proc *supervised) error {
 			last = fmt.Errorf("redistest: process %s has the port", pid)
 			return false
 		}
-		return true
+		if info, last = s.at().info(time.Second, "persistence"); last == nil && info["loading"] == "1" {
+			last = errLoads
+		}
+		return last == nil
 	}
 	if PollUntil(startLimit, func() bool { return !proc.running() || replies() }) && proc.running() {
 		return nil
@@ -228,6 +231,9 @@ func (s *Server) await(proc *supervised) error {
 	}
 	return fmt.Errorf("redistest: server did not reply within %v: %w", startLimit, last)
 }
+
+// errLoads says that a server that replies has not loaded its data yet: it refuses commands until then.
+var errLoads = errors.New("redistest: the server loads its data")
 
 // Ports are picked from [firstPort, endPort), below the range from which Linux takes the local ports of outgoing connections: a
 // client that redials a server that is down must not be given its port.

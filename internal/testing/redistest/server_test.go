@@ -20,3 +20,12 @@ func TestNoneSkipsTestsThatNeedAServer(t *testing.T) {
 	})
 	require.True(t, skipped)
 }
+
+// A server that has not loaded its data refuses commands: a restart returns when it has.
+func TestARestartWaitsUntilTheDataIsLoaded(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.WithArgs("--dir", t.TempDir(), "--appendonly", "yes", "--key-load-delay", "200"))
+	server.MustDo(t, "EVAL", "for n = 1, 3000 do redis.call('SET', n, '') end", "0")
+	server.Restart()
+	require.EqualValues(t, 3000, server.MustDo(t, "DBSIZE"))
+}
