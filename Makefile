@@ -242,7 +242,7 @@ $(BIN)/golangci-lint $(BIN)/benchstat $(BIN)/govulncheck: dev/tools/go.mod dev/t
 $(BIN)/actionlint: package := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 $(BIN)/goreleaser: package := github.com/goreleaser/goreleaser/v2@v2.15.1
 $(BIN)/syft: package := github.com/anchore/syft/cmd/syft@v1.57.1
-$(BIN)/cosign: package := github.com/sigstore/cosign/v2/cmd/cosign@v2.6.1
+$(BIN)/cosign: package := github.com/sigstore/cosign/v3/cmd/cosign@v3.1.3
 $(BIN)/actionlint $(BIN)/goreleaser $(BIN)/syft $(BIN)/cosign: Makefile
 	GOWORK=off GOBIN=$(abspath $(BIN)) go install $(package)
 
