@@ -115,15 +115,11 @@ func (a *Acquisition) join(ctx context.Context) (hold.Lease, error) {
 	}
 	for {
 		lease, claimed, mayUse, err := step()
-		switch {
-		case claimed == nil:
+		if claimed == nil {
 			return lease, err
-		case !mayUse:
-			endIdle(ctx, claimed)
-		default:
-			if lease, ok := a.Room.confirm(ctx, claimed); ok {
-				return lease, nil
-			}
+		}
+		if lease, ok := a.Room.confirm(ctx, claimed, mayUse); ok {
+			return lease, nil
 		}
 	}
 }

@@ -153,14 +153,15 @@ func (r *Room) useIdleLocked(key ShareKey) (lease hold.Lease, claimed KeptHold, 
 	return hold.Lease{}, h.hold, true // a recall, or a loss, finds that it is used
 }
 
-// confirm returns a lease of a hold that its caller has claimed, if the server confirms it. Otherwise it ends the hold, and waits for
-// that as long as ctx lasts.
-func (r *Room) confirm(ctx context.Context, claimed KeptHold) (hold.Lease, bool) {
-	isConfirmed := claimed.Confirm(ctx)
-	if lease, ok := r.useConfirmed(claimed, isConfirmed); ok {
-		return lease, true
+// confirm returns a lease of a hold that its caller has claimed, if the caller may use it and the server confirms it. Otherwise it
+// ends the hold, so that the caller finds the lock free, and waits for that as long as ctx lasts.
+func (r *Room) confirm(ctx context.Context, claimed KeptHold, mayUse bool) (hold.Lease, bool) { //nolint:revive // a fact about the hold
+	if mayUse {
+		if lease, ok := r.useConfirmed(claimed, claimed.Confirm(ctx)); ok {
+			return lease, true
+		}
 	}
-	endIdle(ctx, claimed)
+	awaitDetached(ctx, claimed.End)
 	return hold.Lease{}, false
 }
 
@@ -196,15 +197,11 @@ func (r *Room) TryJoint(ctx context.Context, key ShareKey) (began bool) {
 func (r *Room) useOrTry(ctx context.Context, key, usable ShareKey) (lease hold.Lease, began bool) {
 	for {
 		lease, claimed, mayUse, began := r.useOrTryOnce(key, usable)
-		switch {
-		case claimed == nil:
+		if claimed == nil {
 			return lease, began
-		case !mayUse:
-			endIdle(ctx, claimed)
-		default:
-			if lease, ok := r.confirm(ctx, claimed); ok {
-				return lease, false
-			}
+		}
+		if lease, ok := r.confirm(ctx, claimed, mayUse); ok {
+			return lease, false
 		}
 	}
 }
@@ -217,9 +214,6 @@ func (r *Room) useOrTryOnce(key, usable ShareKey) (lease hold.Lease, claimed Kep
 	}
 	return hold.Lease{}, nil, false, r.beginTryLocked(key)
 }
-
-// endIdle ends an idle hold, so that the caller finds the lock free, and waits for that as long as ctx lasts.
-func endIdle(ctx context.Context, idle KeptHold) { awaitDetached(ctx, idle.End) }
 
 // Recall lets no use of a hold begin after an idle time any more, because another session wants the lock. It reports whether the hold
 // is idle: then the caller ends it.
