@@ -155,10 +155,10 @@ lint: $(BIN)/golangci-lint $(BIN)/actionlint ## golangci-lint as .golangci.yml h
 	@status=0; GOWORK= $(BIN)/golangci-lint run --allow-serial-runners $(patsubst %,./%/...,$(filter-out $(ALONE),$(MODULES))) || status=1; \
 		$(call alone,$(abspath $(BIN))/golangci-lint run --allow-serial-runners ./...) || status=1; exit $$status
 
-# Without a line of help: goreleaser takes minutes to build. SBOMs, signatures and images need programs that the release has.
+# Without a line of help: goreleaser and syft take minutes to build. Signatures and images need what only the release workflow has.
 .PHONY: package
-package: $(BIN)/goreleaser
-	$(BIN)/goreleaser release --snapshot --clean --skip=sbom,sign,docker
+package: $(BIN)/goreleaser $(BIN)/syft
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/goreleaser release --snapshot --clean --skip=sign,docker
 
 # Without a line of help: its list of vulnerabilities is on a server that not each machine reaches.
 .PHONY: vulnerabilities
@@ -238,13 +238,13 @@ tools: $(BIN)/golangci-lint $(BIN)/benchstat ## build the pinned tools into .bin
 $(BIN)/golangci-lint $(BIN)/benchstat $(BIN)/govulncheck: dev/tools/go.mod dev/tools/go.sum
 	cd dev/tools && GOWORK=off go build -o ../../$@ $$(GOWORK=off go list tool | grep '/$(@F)$$')
 
-# It needs an older yaml than golangci-lint, so it is no tool of dev/tools/go.mod.
-$(BIN)/actionlint: Makefile
-	GOWORK=off GOBIN=$(abspath $(BIN)) go install github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
-
-# As actionlint.
-$(BIN)/goreleaser: Makefile
-	GOWORK=off GOBIN=$(abspath $(BIN)) go install github.com/goreleaser/goreleaser/v2@v2.15.1
+# These need other versions of modules than golangci-lint, so they are no tools of dev/tools/go.mod.
+$(BIN)/actionlint: package := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+$(BIN)/goreleaser: package := github.com/goreleaser/goreleaser/v2@v2.15.1
+$(BIN)/syft: package := github.com/anchore/syft/cmd/syft@v1.57.1
+$(BIN)/cosign: package := github.com/sigstore/cosign/v3/cmd/cosign@v3.1.3
+$(BIN)/actionlint $(BIN)/goreleaser $(BIN)/syft $(BIN)/cosign: Makefile
+	GOWORK=off GOBIN=$(abspath $(BIN)) go install $(package)
 
 # A server for the tests. They start their own, on ports that are free.
 .PHONY: redis

@@ -71,7 +71,7 @@ func ParseURL(url string) (rueidis.ClientOption, error) {
 }
 
 // DialWith is Dial for what no URL can say: a TLS configuration in memory, a function for credentials, a dialer. It tunes a
-// copy of o (see Tune), and makes a client of it, which Close closes. Modules goredis and valkeygo make such options of
+// copy of o (see Tune), and makes a client of it, which Close closes. Modules contrib/goredis and contrib/valkeygo make such options of
 // those of other clients.
 //
 // It returns ErrBadOption if o names no server, names something as no server accepts it, or has a number with which no

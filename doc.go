@@ -13,9 +13,10 @@
 //	defer lease.Unlock()
 //	return charge(lease.Bind(ctx), lease.Token())
 //
-// A service that has a go-redis or valkey-go client opens its session with module goredis or valkeygo. New of a kind
-// returns no error: a bad name or option is the error of each call, and of Check. Options that several kinds take are
-// here, and begin with With. Those of one kind are in its package, without With: election.Value.
+// A service that has a go-redis or valkey-go client opens its session with module contrib/goredis or
+// contrib/valkeygo. New of a kind returns no error: a bad name or option is the error of each call,
+// and of Check. Options that several kinds take are here, and begin with With. Those of one kind are in
+// its package, without With: election.Value.
 //
 // A hold is the server's entry for a holder: which session has the lock, and until when. A lease is
 // what the holder has of it in its process (docs/glossary.md).

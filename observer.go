@@ -15,7 +15,7 @@ import (
 )
 
 // Observer has the hooks that a session calls when something happens to its locks; see WithObserver. A hook
-// that is nil is not called. Module otel makes one for OpenTelemetry.
+// that is nil is not called. Module contrib/otel makes one for OpenTelemetry.
 //
 //	observer := signalbox.Observer{
 //		Lost: func(_ context.Context, e signalbox.Event) { lost.WithLabelValues(e.Kind, e.Outcome).Inc() },

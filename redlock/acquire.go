@@ -17,7 +17,7 @@ func request() waitroom.ShareKey { return waitroom.ShareKey{Policy: waitroom.Own
 
 func (l *Lock) lock(ctx context.Context) (hold.Lease, error) {
 	return l.acquire(ctx, func(ctx context.Context, q *waitroom.Room) (hold.Lease, error) {
-		call := waitroom.Acquisition{Queue: q, Key: request(), Source: &retryTicket{lock: l}}
+		call := waitroom.Acquisition{Room: q, Key: request(), Source: &retryTicket{lock: l}}
 		defer call.End()
 		t, lease, err := call.Await(ctx)
 		if t == nil {

@@ -66,7 +66,7 @@ func (a *Acquirer) acquireOnce(ctx context.Context) (hold.Lease, error) {
 	defer a.Base.Session.End()
 	q, unused := a.useLocalQueue()
 	defer q.Done(a.Names.Holder)
-	call := waitroom.Acquisition{Queue: q, Key: a.Request.ShareKey, Source: a, Concurrent: a.Request.Concurrent, Memory: unused}
+	call := waitroom.Acquisition{Room: q, Key: a.Request.ShareKey, Source: a, Concurrent: a.Request.Concurrent, Memory: unused}
 	defer call.End()
 	for {
 		t, lease, err := call.Await(ctx)

@@ -123,7 +123,7 @@ func (*waiter) MayShare(context.Context, hold.Lease) bool { return false }
 
 // acquire returns what was granted, or why nothing was.
 func (w *waiter) acquire(ctx context.Context) (queue.Hold, error) {
-	call := waitroom.Acquisition{Queue: w.retryUser.local, Key: w.request.ShareKey, Source: w}
+	call := waitroom.Acquisition{Room: w.retryUser.local, Key: w.request.ShareKey, Source: w}
 	defer call.End()
 	t, _, err := call.Await(ctx)
 	if t == nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/signalbox-go/signalbox/scripts"
 )
 
-// attempt is one hold id: a request for the lock, and the hold that results. The mutex of the LockRegistry guards the
+// attempt is one hold id: a request for the lock, and the hold that results. The mutex of the RetryRegistry guards the
 // fields, except for the fields that are assigned once.
 type attempt struct {
 	lock    *retriedLock

@@ -137,7 +137,7 @@ func (r *RetryRegistry) LocalHolds(key string, recheck bool) []session.LocalHold
 // would be granted the lock again before the message arrives.
 const BackOff = 2 * time.Millisecond
 
-// retriedLock is one lock for which a session tries. The mutex of the LockRegistry guards the fields.
+// retriedLock is one lock for which a session tries. The mutex of the RetryRegistry guards the fields.
 type retriedLock struct {
 	registry *RetryRegistry
 	names    proto.Set // assigned once, as are the keys

@@ -38,7 +38,7 @@ func (g Grant) Tokens() (first, last uint64) {
 }
 
 // Attempt is one attempt to acquire the lock, under one hold id: the request, the ticket, and the hold that may come of it.
-// An id is not used for a second attempt. The mutex of the Registry guards the fields.
+// An id is not used for a second attempt. The mutex of the Queues guards the fields.
 type Attempt struct {
 	q       *Queue
 	text    string       // the ticket, which is the hold id and the mode of the request, and its tail: noMark or the label; assigned once

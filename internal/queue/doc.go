@@ -10,7 +10,7 @@
 // publishes that: one script and one message lie between a release and the next holder. The steps are scripts
 // (Protocol); docs/engine.md says how they run, and the reason for each rule.
 //
-// A Registry has the queues of one kind of lock in one session. A Queue has the attempts of the session for one lock.
+// Queues has the queues of one kind of lock in one session. A Queue has the attempts of the session for one lock.
 // An Attempt is one hold id: the request, the ticket, and the hold.
 //
 // # Guarantees

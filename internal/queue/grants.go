@@ -15,7 +15,7 @@ type grantListener struct {
 	registry *Queues
 	channel  string
 
-	// The mutex of the Registry guards the next two.
+	// The mutex of the Queues guards the next two.
 
 	queues int    // the number of queues that use the listener
 	only   *Queue // the queue that uses the listener, as in a cluster; nil if others did, too

@@ -21,7 +21,7 @@ type Queue struct {
 	*waitState            // nil until an attempt had to wait
 
 	users         int32          // the number of callers that use the queue
-	attempts      int32          // the number of attempts of the queue that the Registry knows
+	attempts      int32          // the number of attempts of the queue that its Queues knows
 	pending       int32          // the number of attempts that enter or wait
 	pendingSent   int32          // the number of pending attempts for which an enter was sent
 	newestRequest *Request       // the request of the newest attempt that waits or waited

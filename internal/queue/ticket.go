@@ -19,7 +19,7 @@ import (
 )
 
 // QueuedTicket is a request that waits in the queue: an attempt, which a new one follows if the ticket is lost. One
-// goroutine at a time waits with it, and another one may take over. Registry.MakeTicket makes one.
+// goroutine at a time waits with it, and another one may take over. Queues.MakeTicket makes one.
 type QueuedTicket struct {
 	first    Attempt
 	firstCtx wire.NoDeadline // the context of the first Join

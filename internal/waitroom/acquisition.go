@@ -13,7 +13,7 @@ import (
 // Await returns, and calls Deliver, which reports whether to call Await again. End follows in any case. An Acquisition with the zero
 // ShareKey asks the server at once, with a ticket and for a hold of its own, and only counts as a waiter.
 type Acquisition struct {
-	Queue  *Room
+	Room   *Room
 	Key    ShareKey
 	Source TicketSource
 	// Concurrent says, for the zero ShareKey, that several goroutines of the session can have what the caller asks for. Then
@@ -91,7 +91,7 @@ func (a *Acquisition) Deliver(lease hold.Lease, err error) (waits bool) {
 // End ends the call, which is over.
 func (a *Acquisition) End() {
 	if a.waiter != nil {
-		a.Queue.stripe.table.putWaiter(a.waiter) // it is in no waitlist, and has read its event
+		a.Room.stripe.table.putWaiter(a.waiter) // it is in no waitlist, and has read its event
 	}
 	if a.counted > 0 {
 		a.countAlone(-1)
@@ -107,23 +107,19 @@ func (a *Acquisition) isAlone() bool { return a.Key == ShareKey{} }
 func (a *Acquisition) join(ctx context.Context) (hold.Lease, error) {
 	step := a.joinAlone
 	if !a.isAlone() {
-		if lease, ok := a.Queue.joinFresh(a.Key); ok {
+		if lease, ok := a.Room.joinFresh(a.Key); ok {
 			return lease, nil
 		}
-		a.waiter = a.Queue.stripe.table.getWaiter()
+		a.waiter = a.Room.stripe.table.getWaiter()
 		step = a.joinWaitlist
 	}
 	for {
 		lease, claimed, mayUse, err := step()
-		switch {
-		case claimed == nil:
+		if claimed == nil {
 			return lease, err
-		case !mayUse:
-			endIdle(ctx, claimed)
-		default:
-			if lease, ok := a.Queue.confirm(ctx, claimed); ok {
-				return lease, nil
-			}
+		}
+		if lease, ok := a.Room.confirm(ctx, claimed, mayUse); ok {
+			return lease, nil
 		}
 	}
 }
@@ -131,53 +127,53 @@ func (a *Acquisition) join(ctx context.Context) (hold.Lease, error) {
 // joinAlone counts the caller as a waiter with a ticket of its own, or returns why it may not ask the server. If it returns a hold,
 // the caller ends that, and begins again.
 func (a *Acquisition) joinAlone() (lease hold.Lease, claimed KeptHold, mayUse bool, err error) {
-	q := a.Queue
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if err = a.Source.Admit(q.waitersAheadLocked(a.Concurrent)); err != nil {
+	r := a.Room
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err = a.Source.Admit(r.waitersAheadLocked(a.Concurrent)); err != nil {
 		return hold.Lease{}, nil, false, err
 	}
-	if _, claimed, _ = q.useIdleLocked(ShareKey{}); claimed == nil && !a.Concurrent {
-		a.counted, q.mu.waiters = 1, q.mu.waiters+1
+	if _, claimed, _ = r.useIdleLocked(ShareKey{}); claimed == nil && !a.Concurrent {
+		a.counted, r.mu.waiters = 1, r.mu.waiters+1
 	}
 	return hold.Lease{}, claimed, false, nil
 }
 
 // countAlone counts the caller, which has a ticket of its own, as a waiter so often more.
 func (a *Acquisition) countAlone(n int32) {
-	a.Queue.mu.Lock()
-	defer a.Queue.mu.Unlock()
-	a.counted, a.Queue.mu.waiters = a.counted+n, a.Queue.mu.waiters+n
+	a.Room.mu.Lock()
+	defer a.Room.mu.Unlock()
+	a.counted, a.Room.mu.waiters = a.counted+n, a.Room.mu.waiters+n
 }
 
 // joinWaitlist uses an idle hold, or makes the caller a waiter if it may not ask the server, or returns why it may do neither. If it
 // returns a hold, the caller confirms that if it mayUse it, or else ends it, and begins again.
 func (a *Acquisition) joinWaitlist() (lease hold.Lease, claimed KeptHold, mayUse bool, err error) {
-	q := a.Queue
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	a.waitlist = q.findOrAddLocked(a.Key)
+	r := a.Room
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a.waitlist = r.findOrAddLocked(a.Key)
 	// Under the lock: Refuse finds the caller among the waiters, or the caller finds the reason here.
-	if err = a.Source.Admit(q.waitersAheadLocked(a.Key.Concurrent)); err != nil {
+	if err = a.Source.Admit(r.waitersAheadLocked(a.Key.Concurrent)); err != nil {
 		return hold.Lease{}, nil, false, err
 	}
-	if lease, claimed, mayUse = q.useIdleLocked(a.Key); claimed != nil || lease != (hold.Lease{}) {
+	if lease, claimed, mayUse = r.useIdleLocked(a.Key); claimed != nil || lease != (hold.Lease{}) {
 		return lease, claimed, mayUse, nil
 	}
 	if a.waits = a.waitlist.first() != nil || a.waitlist.mustWait(); !a.waits {
-		q.countDirectLocked(a.waitlist, 1)
+		r.countDirectLocked(a.waitlist, 1)
 		return hold.Lease{}, nil, false, nil
 	}
-	a.waitlist.append(q, a.waiter)
+	a.waitlist.append(r, a.waiter)
 	a.waitlist.sendIfNeeded()
 	return hold.Lease{}, nil, false, nil
 }
 
 // endDirectRequest ends the request of a caller that is no waiter.
 func (a *Acquisition) endDirectRequest() {
-	a.Queue.mu.Lock()
-	defer a.Queue.mu.Unlock()
-	a.Queue.countDirectLocked(a.waitlist, -1)
+	a.Room.mu.Lock()
+	defer a.Room.mu.Unlock()
+	a.Room.countDirectLocked(a.waitlist, -1)
 	a.waitlist.scarce = a.waitlist.scarce && !a.AtOnce
 	a.waitlist.sendIfNeeded()
 }
@@ -198,8 +194,8 @@ func (a *Acquisition) next(ctx context.Context) event {
 
 // leave ends the wait of the caller and returns its error, unless an event was sent to it.
 func (a *Acquisition) leave(ctx context.Context) (err error, left bool) {
-	a.Queue.mu.Lock()
-	defer a.Queue.mu.Unlock()
+	a.Room.mu.Lock()
+	defer a.Room.mu.Unlock()
 	if !a.waiter.queued || a.waiter.requesting {
 		return nil, false
 	}
@@ -233,37 +229,37 @@ func (a *Acquisition) waitWithTicket(ctx context.Context, t Ticket) (served bool
 // registerTicket records that the caller waits with ticket t, until a hold is handed to it: then cancel ends the wait. A caller that
 // asked the server itself becomes a waiter by that, in one step: it is the first to get what is handed over from then on.
 func (a *Acquisition) registerTicket(t Ticket, cancel context.CancelFunc) {
-	a.Queue.mu.Lock()
-	defer a.Queue.mu.Unlock()
+	a.Room.mu.Lock()
+	defer a.Room.mu.Unlock()
 	list, w := a.waitlist, a.waiter
 	if !w.queued {
 		a.waits = true
-		a.Queue.countDirectLocked(list, -1)
+		a.Room.countDirectLocked(list, -1)
 		list.waiterRequests++
-		list.append(a.Queue, w)
+		list.append(a.Room, w)
 	}
-	w.requesting, w.cancelWait, list.learn(a.Queue).newestTicket, list.scarce = false, cancel, t, list.key.Policy == HandOver
+	w.requesting, w.cancelWait, list.learn(a.Room).newestTicket, list.scarce = false, cancel, t, list.key.Policy == HandOver
 }
 
 // endTicketWait records that the caller waits with its ticket no more, and reports whether a hold was handed to it.
 func (a *Acquisition) endTicketWait() bool {
-	a.Queue.mu.Lock()
-	defer a.Queue.mu.Unlock()
+	a.Room.mu.Lock()
+	defer a.Room.mu.Unlock()
 	a.waiter.requesting, a.waiter.cancelWait = true, nil
 	return !a.waiter.queued
 }
 
 // passTicket leaves the ticket of a caller that was served otherwise to another waiter, and reports whether one took it.
 func (a *Acquisition) passTicket(t Ticket) bool {
-	a.Queue.mu.Lock()
-	defer a.Queue.mu.Unlock()
+	a.Room.mu.Lock()
+	defer a.Room.mu.Unlock()
 	return a.waitlist.endRequest(t)
 }
 
 // quit ends the wait of the caller, which has no ticket.
 func (a *Acquisition) quit() {
-	a.Queue.mu.Lock()
-	defer a.Queue.mu.Unlock()
+	a.Room.mu.Lock()
+	defer a.Room.mu.Unlock()
 	a.waitlist.remove(a.waiter)
 	a.waitlist.endRequest(nil)
 }
@@ -273,8 +269,8 @@ func (a *Acquisition) handOverTicket(t Ticket) bool {
 	if a.Key.Policy == Own {
 		return false
 	}
-	a.Queue.mu.Lock()
-	defer a.Queue.mu.Unlock()
+	a.Room.mu.Lock()
+	defer a.Room.mu.Unlock()
 	list := a.waitlist
 	list.waiterRequests--
 	list.remove(a.waiter)
@@ -283,15 +279,15 @@ func (a *Acquisition) handOverTicket(t Ticket) bool {
 		return true
 	}
 	list.waiterRequests++ // the caller ends the request
-	list.append(a.Queue, a.waiter)
+	list.append(a.Room, a.waiter)
 	return false
 }
 
 // deliver gives a lease to the first waiter, and the caller's task to another one. It reports whether the caller is the
 // first, and returns what to call if it is not.
 func (a *Acquisition) deliver(lease hold.Lease) (own bool, cancel context.CancelFunc) {
-	a.Queue.mu.Lock()
-	defer a.Queue.mu.Unlock()
+	a.Room.mu.Lock()
+	defer a.Room.mu.Unlock()
 	list, w := a.waitlist, a.waiter
 	list.scarce = list.scarce && !a.AtOnce
 	first := w

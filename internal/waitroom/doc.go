@@ -28,7 +28,7 @@
 //  7. A shared hold is joined without the server for 20 ms from its grant. After that one goroutine asks whether it may be
 //     shared further, and the others wait for the reply. If it may, they all join it, and the 20 ms count from the
 //     question. If not, or if there is no reply, the hold stays with the goroutines in it, and one waits for another hold.
-//  8. A hold that no goroutine wants may be kept (HandOverOrKeep): one in a Queue. It is used by the next call with its key,
+//  8. A hold that no goroutine wants may be kept (HandOverOrKeep): one in a Room. It is used by the next call with its key,
 //     or ended, once: by a call that cannot use it, which asks the server after the reply, by its timer, by a recall, or by
 //     the caller of TakeIdle. If NextLease refuses it, the call asks the server for it first (Confirm), as the goroutine that uses it: all that
 //     come meanwhile wait for that.
@@ -60,12 +60,12 @@
 // # No waiter is forgotten
 //
 // What an idle waiter waits for may never come: the hold is lost, or the goroutine that asks fails, gives up, or is refused by
-// Close. So one of these is true while an idle waiter waits, whenever the lock of its Queue is free:
+// Close. So one of these is true while an idle waiter waits, whenever the lock of its Room is free:
 //
 //   - A goroutine asks the server for the same key (directRequests, waiterRequests). It ends that on every path, whatever it was
 //     granted, by endDirectRequest, EndTry, endRequest or quit. If its context ends, or the session closes, its call returns.
 //   - The session has as many holds as it can have (isFull). A hold that is unlocked is handed over or ends, a hold that is
-//     lost ends, and a hold that is replaced by one of fewer permits ends: Queue.HoldEnded.
+//     lost ends, and a hold that is replaced by one of fewer permits ends: Room.HoldEnded.
 //     No goroutine waits for a hold that stays idle: the call that would be the first waiter uses it, or ends it.
 //   - Waiters wait for a scarce hold, and the timer is scheduled (sendScheduled).
 //
@@ -86,12 +86,12 @@
 // # Ownership
 //
 // The goroutine that asks the server is its caller's. One of its own runs only while the last goroutine in a shared hold leaves it
-// because the hold may not be shared further: a caller whose context ends does not wait for the release. A Queue has one entry in
+// because the hold may not be shared further: a caller whose context ends does not wait for the release. A Room has one entry in
 // the timers of its session, scheduled only while goroutines wait for a scarce hold, and another one while it has kept a hold. The
 // release of an idle hold runs on a goroutine of its own, which ends with it: the session counts the hold until then.
 //
 // # Locking
 //
-// The lock of a Queue comes before those of holds, of their terms, of the timers, and of the server's queues: a hand-over makes a lease
+// The lock of a Room comes before those of holds, of their terms, of the timers, and of the server's queues: a hand-over makes a lease
 // under it, and KeptHold.MayKeep asks whether a recall has come. Nothing under it calls the server, or a context.
 package waitroom

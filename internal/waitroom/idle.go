@@ -10,28 +10,28 @@ import (
 	"github.com/signalbox-go/signalbox/internal/timers"
 )
 
-// maxIdle is how many idle holds the queues of a Table keep at most. They are renewed once a second.
+// maxIdle is how many idle holds the rooms of a Table keep at most. They are renewed once a second.
 const maxIdle = 1024
 
 // KeptHold is an UnlockedHold that the session may keep for the next goroutine with the same key.
 type KeptHold interface {
 	UnlockedHold
-	// MayKeep reports whether the session may keep the hold now. It is called under the lock of the Queue.
+	// MayKeep reports whether the session may keep the hold now. It is called under the lock of the Room.
 	MayKeep() bool
-	// Use records that a goroutine is about to use the hold after an idle time. It is called under the lock of the Queue.
+	// Use records that a goroutine is about to use the hold after an idle time. It is called under the lock of the Room.
 	Use()
 	// Confirm asks the server whether it still has the hold, and reports whether it has, and no session wants the lock. Then a turn
 	// begins. It is called without a lock, for a hold that NextLease refused, by the goroutine that is about to use it.
 	Confirm(ctx context.Context) bool
-	// End releases the hold, and waits for the reply. It is called without a lock, once, after the Queue has forgotten the hold.
+	// End releases the hold, and waits for the reply. It is called without a lock, once, after the Room has forgotten the hold.
 	End()
 }
 
-// idleHold is the hold that a Queue keeps, or kept before its present use. Its fields are guarded by the lock of the Queue.
+// idleHold is the hold that a Room keeps, or kept before its present use. Its fields are guarded by the lock of the Room.
 //
 // The goroutine that sets idle to false uses the hold, or ends it, or was called because it has ended. So exactly one does.
 type idleHold struct {
-	queue    *Room         // assigned once
+	room     *Room         // assigned once
 	hold     KeptHold      // nil if no hold of the session was idle, and once the hold ends
 	key      ShareKey      // the key of the hold
 	keepFor  time.Duration // how long the hold is idle at most
@@ -43,31 +43,31 @@ type idleHold struct {
 	scheduled bool // timer is scheduled
 }
 
-// HandOverOrKeep is HandOver. If no goroutine of the session waits for the lock, or asks for it, and hold may be kept, the Queue keeps
+// HandOverOrKeep is HandOver. If no goroutine of the session waits for the lock, or asks for it, and hold may be kept, the Room keeps
 // it for at most keepFor.
-func (q *Room) HandOverOrKeep(now timers.Instant, key ShareKey, from KeptHold, keepFor time.Duration) HandOverResult {
-	result, cancel := q.handOverOrKeep(now, key, from, keepFor)
+func (r *Room) HandOverOrKeep(now timers.Instant, key ShareKey, from KeptHold, keepFor time.Duration) HandOverResult {
+	result, cancel := r.handOverOrKeep(now, key, from, keepFor)
 	if cancel != nil {
 		cancel()
 	}
 	return result
 }
 
-func (q *Room) handOverOrKeep(
+func (r *Room) handOverOrKeep(
 	now timers.Instant, key ShareKey, from KeptHold, keepFor time.Duration,
 ) (HandOverResult, context.CancelFunc) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	result, cancel := q.handOverLocked(now, key, from)
-	if result != NoWaiter || q.waitersAheadLocked(false) > 0 || !q.stripe.table.beginIdle() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	result, cancel := r.handOverLocked(now, key, from)
+	if result != NoWaiter || r.waitersAheadLocked(false) > 0 || !r.stripe.table.beginIdle() {
 		return result, cancel
 	}
 	// Under the lock: a recall, Close, or the end of the hold that comes later finds the hold idle here.
 	if !from.MayKeep() {
-		q.stripe.table.endIdle()
+		r.stripe.table.endIdle()
 		return NoWaiter, nil
 	}
-	q.rareLocked().idle.keepLocked(now, key, from, keepFor)
+	r.rareLocked().idle.keepLocked(now, key, from, keepFor)
 	return Kept, nil
 }
 
@@ -78,7 +78,7 @@ func (h *idleHold) keepLocked(now timers.Instant, key ShareKey, from KeptHold, k
 	h.keepFor, h.since, h.idle = keepFor, now.Mono(), true
 	if !h.scheduled {
 		h.scheduled = true
-		h.queue.stripe.table.timers.Schedule(&h.timer, keepFor)
+		h.room.stripe.table.timers.Schedule(&h.timer, keepFor)
 	}
 }
 
@@ -90,15 +90,15 @@ func (h *idleHold) Fire() {
 }
 
 func (h *idleHold) expire() KeptHold {
-	h.queue.mu.Lock()
-	defer h.queue.mu.Unlock()
+	h.room.mu.Lock()
+	defer h.room.mu.Unlock()
 	h.scheduled = false
 	if !h.idle {
 		return nil
 	}
 	if left := h.since + h.keepFor - timers.Mono(); left > 0 {
 		h.scheduled = true
-		h.queue.stripe.table.timers.Schedule(&h.timer, left)
+		h.room.stripe.table.timers.Schedule(&h.timer, left)
 		return nil
 	}
 	return h.takeLocked()
@@ -115,7 +115,7 @@ func (h *idleHold) takeLocked() KeptHold {
 // wakeLocked records that the hold is idle no more.
 func (h *idleHold) wakeLocked() {
 	h.idle = false
-	h.queue.stripe.table.endIdle()
+	h.room.stripe.table.endIdle()
 }
 
 // forgetLocked forgets the hold, which is not idle and ends.
@@ -123,22 +123,22 @@ func (h *idleHold) forgetLocked() {
 	h.hold = nil
 	if h.scheduled {
 		h.scheduled = false
-		h.queue.stripe.table.timers.Cancel(&h.timer)
+		h.room.stripe.table.timers.Cancel(&h.timer)
 	}
 }
 
-// idleLocked returns the idle hold of q, or nil.
-func (q *Room) idleLocked() *idleHold {
-	if q.mu.rare == nil || !q.mu.rare.idle.idle {
+// idleLocked returns the idle hold of r, or nil.
+func (r *Room) idleLocked() *idleHold {
+	if r.mu.rare == nil || !r.mu.rare.idle.idle {
 		return nil
 	}
-	return &q.mu.rare.idle
+	return &r.mu.rare.idle
 }
 
-// useIdleLocked returns a lease of the idle hold, if q has one with that key and it may be used without the server. Otherwise it returns
+// useIdleLocked returns a lease of the idle hold, if r has one with that key and it may be used without the server. Otherwise it returns
 // the hold, which the caller has to end, or nil. If the key is that of the hold, the caller confirms it before: mayUse.
-func (q *Room) useIdleLocked(key ShareKey) (lease hold.Lease, claimed KeptHold, mayUse bool) {
-	h := q.idleLocked()
+func (r *Room) useIdleLocked(key ShareKey) (lease hold.Lease, claimed KeptHold, mayUse bool) {
+	h := r.idleLocked()
 	if h == nil {
 		return hold.Lease{}, nil, false
 	}
@@ -153,21 +153,22 @@ func (q *Room) useIdleLocked(key ShareKey) (lease hold.Lease, claimed KeptHold, 
 	return hold.Lease{}, h.hold, true // a recall, or a loss, finds that it is used
 }
 
-// confirm returns a lease of a hold that its caller has claimed, if the server confirms it. Otherwise it ends the hold, and waits for
-// that as long as ctx lasts.
-func (q *Room) confirm(ctx context.Context, claimed KeptHold) (hold.Lease, bool) {
-	isConfirmed := claimed.Confirm(ctx)
-	if lease, ok := q.useConfirmed(claimed, isConfirmed); ok {
-		return lease, true
+// confirm returns a lease of a hold that its caller has claimed, if the caller may use it and the server confirms it. Otherwise it
+// ends the hold, so that the caller finds the lock free, and waits for that as long as ctx lasts.
+func (r *Room) confirm(ctx context.Context, claimed KeptHold, mayUse bool) (hold.Lease, bool) { //nolint:revive // a fact about the hold
+	if mayUse {
+		if lease, ok := r.useConfirmed(claimed, claimed.Confirm(ctx)); ok {
+			return lease, true
+		}
 	}
-	endIdle(ctx, claimed)
+	awaitDetached(ctx, claimed.End)
 	return hold.Lease{}, false
 }
 
-func (q *Room) useConfirmed(claimed KeptHold, isConfirmed bool) (hold.Lease, bool) { //nolint:revive // what the server said
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	h := q.keptLocked(claimed)
+func (r *Room) useConfirmed(claimed KeptHold, isConfirmed bool) (hold.Lease, bool) { //nolint:revive // what the server said
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h := r.keptLocked(claimed)
 	if h == nil {
 		return hold.Lease{}, false // it was lost meanwhile
 	}
@@ -182,51 +183,44 @@ func (q *Room) useConfirmed(claimed KeptHold, isConfirmed bool) (hold.Lease, boo
 
 // UseOrTry is BeginTry. If the session keeps an idle hold with that key, UseOrTry returns a lease of it instead. It ends another idle
 // hold first.
-func (q *Room) UseOrTry(ctx context.Context, key ShareKey) (lease hold.Lease, began bool) {
-	return q.useOrTry(ctx, key, key)
+func (r *Room) UseOrTry(ctx context.Context, key ShareKey) (lease hold.Lease, began bool) {
+	return r.useOrTry(ctx, key, key)
 }
 
 // TryJoint is BeginTry for a goroutine that acquires several locks in one call. It ends an idle hold first.
-func (q *Room) TryJoint(ctx context.Context, key ShareKey) (began bool) {
-	_, began = q.useOrTry(ctx, key, ShareKey{})
+func (r *Room) TryJoint(ctx context.Context, key ShareKey) (began bool) {
+	_, began = r.useOrTry(ctx, key, ShareKey{})
 	return began
 }
 
 // useOrTry is UseOrTry for a goroutine that can use an idle hold with the key usable.
-func (q *Room) useOrTry(ctx context.Context, key, usable ShareKey) (lease hold.Lease, began bool) {
+func (r *Room) useOrTry(ctx context.Context, key, usable ShareKey) (lease hold.Lease, began bool) {
 	for {
-		lease, claimed, mayUse, began := q.useOrTryOnce(key, usable)
-		switch {
-		case claimed == nil:
+		lease, claimed, mayUse, began := r.useOrTryOnce(key, usable)
+		if claimed == nil {
 			return lease, began
-		case !mayUse:
-			endIdle(ctx, claimed)
-		default:
-			if lease, ok := q.confirm(ctx, claimed); ok {
-				return lease, false
-			}
+		}
+		if lease, ok := r.confirm(ctx, claimed, mayUse); ok {
+			return lease, false
 		}
 	}
 }
 
-func (q *Room) useOrTryOnce(key, usable ShareKey) (lease hold.Lease, claimed KeptHold, mayUse, began bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if lease, claimed, mayUse = q.useIdleLocked(usable); claimed != nil || lease != (hold.Lease{}) {
+func (r *Room) useOrTryOnce(key, usable ShareKey) (lease hold.Lease, claimed KeptHold, mayUse, began bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if lease, claimed, mayUse = r.useIdleLocked(usable); claimed != nil || lease != (hold.Lease{}) {
 		return lease, claimed, mayUse, false
 	}
-	return hold.Lease{}, nil, false, q.beginTryLocked(key)
+	return hold.Lease{}, nil, false, r.beginTryLocked(key)
 }
-
-// endIdle ends an idle hold, so that the caller finds the lock free, and waits for that as long as ctx lasts.
-func endIdle(ctx context.Context, idle KeptHold) { awaitDetached(ctx, idle.End) }
 
 // Recall lets no use of a hold begin after an idle time any more, because another session wants the lock. It reports whether the hold
 // is idle: then the caller ends it.
-func (q *Room) Recall(recalled KeptHold) (isIdle bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	h := q.keptLocked(recalled)
+func (r *Room) Recall(recalled KeptHold) (isIdle bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h := r.keptLocked(recalled)
 	if h == nil {
 		return false // a hold that was never idle keeps the turn that it has
 	}
@@ -238,10 +232,10 @@ func (q *Room) Recall(recalled KeptHold) (isIdle bool) {
 }
 
 // Forget forgets a hold that has ended, and reports whether it is or was idle.
-func (q *Room) Forget(over KeptHold) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	h := q.keptLocked(over)
+func (r *Room) Forget(over KeptHold) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h := r.keptLocked(over)
 	if h == nil {
 		return false
 	}
@@ -252,20 +246,20 @@ func (q *Room) Forget(over KeptHold) bool {
 	return true
 }
 
-// keptLocked returns what q knows of a hold that is or was idle, or nil.
-func (q *Room) keptLocked(kept KeptHold) *idleHold {
-	if q.mu.rare == nil || q.mu.rare.idle.hold != kept {
+// keptLocked returns what r knows of a hold that is or was idle, or nil.
+func (r *Room) keptLocked(kept KeptHold) *idleHold {
+	if r.mu.rare == nil || r.mu.rare.idle.hold != kept {
 		return nil
 	}
-	return &q.mu.rare.idle
+	return &r.mu.rare.idle
 }
 
 // isRecalledLocked reports whether the hold with that key is handed over no more, because it was recalled after an idle time.
-func (q *Room) isRecalledLocked(key ShareKey) bool {
-	if q.mu.rare == nil {
+func (r *Room) isRecalledLocked(key ShareKey) bool {
+	if r.mu.rare == nil {
 		return false
 	}
-	h := &q.mu.rare.idle
+	h := &r.mu.rare.idle
 	return h.hold != nil && h.recalled && h.key == key
 }
 
@@ -289,12 +283,12 @@ func (t *Table) TakeIdle() (taken []KeptHold) {
 	if t.Idle() == 0 {
 		return nil
 	}
-	for q := range t.each() {
-		q.mu.Lock()
-		if h := q.idleLocked(); h != nil {
+	for r := range t.each() {
+		r.mu.Lock()
+		if h := r.idleLocked(); h != nil {
 			taken = append(taken, h.takeLocked())
 		}
-		q.mu.Unlock()
+		r.mu.Unlock()
 	}
 	return taken
 }

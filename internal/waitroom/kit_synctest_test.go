@@ -218,7 +218,7 @@ type holdTicket interface {
 
 // acquire drives an Acquisition as its callers do.
 func acquire(ctx context.Context, q *Room, key ShareKey, source TicketSource) (hold.Lease, error) {
-	return drive(ctx, &Acquisition{Queue: q, Key: key, Source: source})
+	return drive(ctx, &Acquisition{Room: q, Key: key, Source: source})
 }
 
 func drive(ctx context.Context, a *Acquisition) (hold.Lease, error) {

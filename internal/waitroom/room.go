@@ -59,7 +59,7 @@ type Ticket interface {
 // TicketSource makes tickets. It sends nothing, except for MayShare.
 type TicketSource interface {
 	// Admit returns why no goroutine may ask or wait while so many others of the session wait, or nil. It is called under
-	// the lock of the Queue.
+	// the lock of the Room.
 	Admit(waiters int) error
 	// NewTicket returns a new ticket, or why it made no ticket. memory is that of the Acquisition, or nil.
 	NewTicket(memory any) (Ticket, error)
@@ -69,7 +69,7 @@ type TicketSource interface {
 
 // UnlockedHold is a hold whose last lease was unlocked.
 type UnlockedHold interface {
-	// NextLease makes a lease for the next goroutine, or refuses. It is called under the lock of the Queue.
+	// NextLease makes a lease for the next goroutine, or refuses. It is called under the lock of the Room.
 	NextLease(now timers.Instant) (hold.Lease, bool)
 }
 
@@ -78,7 +78,7 @@ const sendDelay = 20 * time.Millisecond
 
 // Room is where the goroutines of one session wait for one lock. A Table makes it.
 type Room struct {
-	stripe   *stripe // the stripe of the Table that has the queue
+	stripe   *stripe // the stripe of the Table that has the room
 	users    int32   // counts the goroutines between Use and Done; guarded by the lock of the stripe
 	unshared int32   // counts the waiters of waitlists whose holds are not shared; guarded by mu, and here because there is room
 
@@ -92,7 +92,7 @@ type Room struct {
 	}
 }
 
-// rareState is what few Queues need. Its fields are guarded by the lock of the Queue.
+// rareState is what few Rooms need. Its fields are guarded by the lock of the Room.
 type rareState struct {
 	sendTimer     timers.Timer // see sendLater
 	sendScheduled bool         // sendTimer is scheduled
@@ -101,29 +101,29 @@ type rareState struct {
 	spread        int         // the number of waitlists in buckets
 }
 
-func (q *Room) rareLocked() *rareState {
-	if q.mu.rare == nil {
-		q.mu.rare = &rareState{idle: idleHold{queue: q}}
-		q.mu.rare.sendTimer.Init(q)
-		q.mu.rare.idle.timer.Init(&q.mu.rare.idle)
+func (r *Room) rareLocked() *rareState {
+	if r.mu.rare == nil {
+		r.mu.rare = &rareState{idle: idleHold{room: r}}
+		r.mu.rare.sendTimer.Init(r)
+		r.mu.rare.idle.timer.Init(&r.mu.rare.idle)
 	}
-	return q.mu.rare
+	return r.mu.rare
 }
 
-// sendLater lets a waiter ask the server in a while. It is called under the lock of q.
-func (q *Room) sendLater() {
-	if rare := q.rareLocked(); !rare.sendScheduled {
+// sendLater lets a waiter ask the server in a while. It is called under the lock of r.
+func (r *Room) sendLater() {
+	if rare := r.rareLocked(); !rare.sendScheduled {
 		rare.sendScheduled = true
-		q.stripe.table.timers.Schedule(&rare.sendTimer, sendDelay)
+		r.stripe.table.timers.Schedule(&rare.sendTimer, sendDelay)
 	}
 }
 
 // Fire implements timers.Firer: the holds of the session did not reach all waiters in a while.
-func (q *Room) Fire() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.mu.rare.sendScheduled = false
-	for list := range q.listsLocked() {
+func (r *Room) Fire() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.rare.sendScheduled = false
+	for list := range r.listsLocked() {
 		if list.directRequests+list.waiterRequests == 0 && !list.isFull() {
 			list.sendToServer(nil)
 		}
@@ -149,27 +149,27 @@ const (
 	Refused
 	// NoWaiter says that no goroutine waits for it.
 	NoWaiter
-	// Kept says that no goroutine waits for it, and that the Queue keeps it.
+	// Kept says that no goroutine waits for it, and that the Room keeps it.
 	Kept
 )
 
 // HandOver hands a hold over to the first waiter with the same key.
-func (q *Room) HandOver(now timers.Instant, key ShareKey, from UnlockedHold) HandOverResult {
-	result, cancel := q.handOver(now, key, from)
+func (r *Room) HandOver(now timers.Instant, key ShareKey, from UnlockedHold) HandOverResult {
+	result, cancel := r.handOver(now, key, from)
 	if cancel != nil {
 		cancel()
 	}
 	return result
 }
 
-func (q *Room) handOver(now timers.Instant, key ShareKey, from UnlockedHold) (HandOverResult, context.CancelFunc) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.handOverLocked(now, key, from)
+func (r *Room) handOver(now timers.Instant, key ShareKey, from UnlockedHold) (HandOverResult, context.CancelFunc) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.handOverLocked(now, key, from)
 }
 
-func (q *Room) handOverLocked(now timers.Instant, key ShareKey, from UnlockedHold) (HandOverResult, context.CancelFunc) {
-	list := q.findLocked(key)
+func (r *Room) handOverLocked(now timers.Instant, key ShareKey, from UnlockedHold) (HandOverResult, context.CancelFunc) {
+	list := r.findLocked(key)
 	if list == nil || key.Policy != HandOver {
 		return NoWaiter, nil
 	}
@@ -177,7 +177,7 @@ func (q *Room) handOverLocked(now timers.Instant, key ShareKey, from UnlockedHol
 	if w == nil {
 		return NoWaiter, nil
 	}
-	if q.isRecalledLocked(key) {
+	if r.isRecalledLocked(key) {
 		return Refused, nil
 	}
 	lease, ok := from.NextLease(now)
@@ -188,18 +188,18 @@ func (q *Room) handOverLocked(now timers.Instant, key ShareKey, from UnlockedHol
 }
 
 // AssignTicket sends a waiter to the server with a ticket that no waiter made, and reports whether there is one.
-func (q *Room) AssignTicket(key ShareKey, t Ticket) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	list := q.findLocked(key)
+func (r *Room) AssignTicket(key ShareKey, t Ticket) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := r.findLocked(key)
 	return list != nil && list.sendToServer(t)
 }
 
 // Waiters returns how many goroutines wait with this key.
-func (q *Room) Waiters(key ShareKey) (n int) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if list := q.findLocked(key); list != nil {
+func (r *Room) Waiters(key ShareKey) (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if list := r.findLocked(key); list != nil {
 		for w := list.first(); w != nil; w = w.next {
 			n++
 		}
@@ -208,17 +208,17 @@ func (q *Room) Waiters(key ShareKey) (n int) {
 }
 
 // HoldBegan counts a hold of the session.
-func (q *Room) HoldBegan(key ShareKey) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.findOrAddLocked(key).holds++
+func (r *Room) HoldBegan(key ShareKey) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.findOrAddLocked(key).holds++
 }
 
 // HoldEnded counts a hold out. It is over, or no longer waited for.
-func (q *Room) HoldEnded(key ShareKey) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	list := q.findOrAddLocked(key)
+func (r *Room) HoldEnded(key ShareKey) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := r.findOrAddLocked(key)
 	list.holds--
 	if list.holds == 0 && list.state != nil {
 		list.state.shared = sharedHold{}
@@ -229,44 +229,44 @@ func (q *Room) HoldEnded(key ShareKey) {
 // BeginTry reports whether a goroutine that does not wait may ask the server: the session neither waits for the lock nor has
 // as many holds as it can have. Goroutines that wait for a shared hold do not count: they keep no other one out. Call EndTry
 // after it.
-func (q *Room) BeginTry(key ShareKey) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.beginTryLocked(key)
+func (r *Room) BeginTry(key ShareKey) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.beginTryLocked(key)
 }
 
-func (q *Room) beginTryLocked(key ShareKey) bool {
-	if q.unshared > 0 {
+func (r *Room) beginTryLocked(key ShareKey) bool {
+	if r.unshared > 0 {
 		return false
 	}
-	list := q.findOrAddLocked(key)
+	list := r.findOrAddLocked(key)
 	if list.isFull() {
 		return false
 	}
-	q.countDirectLocked(list, 1)
+	r.countDirectLocked(list, 1)
 	return true
 }
 
 // EndTry ends the try that BeginTry counted. If it got a hold, HoldBegan was called before.
-func (q *Room) EndTry(key ShareKey) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	list := q.findOrAddLocked(key)
-	q.countDirectLocked(list, -1)
+func (r *Room) EndTry(key ShareKey) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := r.findOrAddLocked(key)
+	r.countDirectLocked(list, -1)
 	list.sendIfNeeded()
 }
 
 // countDirectLocked counts goroutines that ask the server and are no waiters.
-func (q *Room) countDirectLocked(list *waitlist, n int32) {
+func (r *Room) countDirectLocked(list *waitlist, n int32) {
 	list.directRequests += n
-	q.mu.directRequests += n
+	r.mu.directRequests += n
 }
 
 // refuse ends the wait of all waiters that do nothing but wait.
-func (q *Room) refuse(err error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for list := range q.listsLocked() {
+func (r *Room) refuse(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for list := range r.listsLocked() {
 		for w := list.first(); w != nil; {
 			next := w.next
 			if w.isIdle() {
@@ -279,9 +279,9 @@ func (q *Room) refuse(err error) {
 
 // waitersAheadLocked returns how many goroutines wait. Those that ask the server are among them unless several goroutines of the
 // session can have what they ask for: of two that ask for an exclusive lock one will wait.
-func (q *Room) waitersAheadLocked(several bool) int { //nolint:revive // a fact about the request, not a switch
+func (r *Room) waitersAheadLocked(several bool) int { //nolint:revive // a fact about the request, not a switch
 	if several {
-		return int(q.mu.waiters)
+		return int(r.mu.waiters)
 	}
-	return int(q.mu.waiters + q.mu.directRequests)
+	return int(r.mu.waiters + r.mu.directRequests)
 }

@@ -21,17 +21,17 @@ type sharedHold struct {
 
 // JoinShared returns a lease of the hold that the session shares, if it may be joined. The server is asked if it was not for a
 // while. The caller joins the hold before that, so it lasts while the question is under way.
-func (q *Room) JoinShared(ctx context.Context, key ShareKey, source TicketSource) (hold.Lease, bool) {
-	lease, known, ok := q.joinOpen(key)
+func (r *Room) JoinShared(ctx context.Context, key ShareKey, source TicketSource) (hold.Lease, bool) {
+	lease, known, ok := r.joinOpen(key)
 	if known || !ok {
 		return lease, ok
 	}
 	sent := timers.Now()
 	if source.MayShare(ctx, lease) {
-		q.shareSince(key, lease, sent)
+		r.shareSince(key, lease, sent)
 		return lease, true
 	}
-	q.stopSharing(key)
+	r.stopSharing(key)
 	leaveShared(ctx, lease)
 	return hold.Lease{}, false
 }
@@ -57,13 +57,13 @@ func awaitDetached(ctx context.Context, release func()) {
 
 // joinFresh joins the shared hold if the server was asked a moment ago. A hold that is shared right after that is joined by
 // JoinShared.
-func (q *Room) joinFresh(key ShareKey) (hold.Lease, bool) {
+func (r *Room) joinFresh(key ShareKey) (hold.Lease, bool) {
 	if key.Policy != Shared {
 		return hold.Lease{}, false
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if list := q.findLocked(key); list != nil {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if list := r.findLocked(key); list != nil {
 		if shared := list.known().shared; shared.isFresh() {
 			return shared.lease.Join()
 		}
@@ -72,10 +72,10 @@ func (q *Room) joinFresh(key ShareKey) (hold.Lease, bool) {
 }
 
 // joinOpen joins the shared hold, and reports whether it is known that goroutines may.
-func (q *Room) joinOpen(key ShareKey) (lease hold.Lease, known, ok bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	list := q.findLocked(key)
+func (r *Room) joinOpen(key ShareKey) (lease hold.Lease, known, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := r.findLocked(key)
 	if list == nil {
 		return hold.Lease{}, false, false
 	}
@@ -87,26 +87,26 @@ func (q *Room) joinOpen(key ShareKey) (lease hold.Lease, known, ok bool) {
 
 // ShareHold lets all waiters join the hold of lease, and for a while newcomers too. It does nothing if holds with this key are
 // not shared.
-func (q *Room) ShareHold(key ShareKey, lease hold.Lease) {
+func (r *Room) ShareHold(key ShareKey, lease hold.Lease) {
 	if key.Policy == Shared {
-		q.shareSince(key, lease, timers.Now())
+		r.shareSince(key, lease, timers.Now())
 	}
 }
 
 // shareSince is ShareHold for a hold that may be joined since then.
-func (q *Room) shareSince(key ShareKey, lease hold.Lease, since timers.Instant) {
-	if cancel := q.startSharing(key, lease, since); cancel != nil {
+func (r *Room) shareSince(key ShareKey, lease hold.Lease, since timers.Instant) {
+	if cancel := r.startSharing(key, lease, since); cancel != nil {
 		cancel()
 	}
 }
 
 // startSharing returns the cancel function to call when the lock is released, or nil: at most one waiter has a ticket. A goroutine on its way to
 // the server is passed over, and gets what it asks for.
-func (q *Room) startSharing(key ShareKey, lease hold.Lease, since timers.Instant) (cancel context.CancelFunc) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	list := q.findOrAddLocked(key)
-	list.learn(q).shared = sharedHold{lease, since.Add(freshFor)}
+func (r *Room) startSharing(key ShareKey, lease hold.Lease, since timers.Instant) (cancel context.CancelFunc) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := r.findOrAddLocked(key)
+	list.learn(r).shared = sharedHold{lease, since.Add(freshFor)}
 	for w := list.nextToServe(nil); w != nil; w = list.nextToServe(nil) {
 		beside, ok := lease.Join()
 		if !ok {
@@ -120,10 +120,10 @@ func (q *Room) startSharing(key ShareKey, lease hold.Lease, since timers.Instant
 }
 
 // stopSharing lets no goroutine join the shared hold any more.
-func (q *Room) stopSharing(key ShareKey) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.findOrAddLocked(key).learn(q).shared = sharedHold{}
+func (r *Room) stopSharing(key ShareKey) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.findOrAddLocked(key).learn(r).shared = sharedHold{}
 }
 
 // isFresh reports whether goroutines may join h without asking the server.
@@ -137,7 +137,7 @@ func (a *Acquisition) joinShared(ctx context.Context, t Ticket) (hold.Lease, boo
 	if a.Key.Policy != Shared {
 		return hold.Lease{}, false
 	}
-	lease, joined := a.Queue.JoinShared(ctx, a.Key, a.Source)
+	lease, joined := a.Room.JoinShared(ctx, a.Key, a.Source)
 	if !joined {
 		return hold.Lease{}, false
 	}

@@ -357,7 +357,7 @@ func (r *rig) acquiresAlone(several bool) *caller {
 	ctx, cancel := context.WithCancel(r.Context())
 	c := &caller{T: r.T, cancel: cancel}
 	go func() {
-		c.lease, c.err = drive(ctx, &Acquisition{Queue: r.Room, Source: r, Concurrent: several})
+		c.lease, c.err = drive(ctx, &Acquisition{Room: r.Room, Source: r, Concurrent: several})
 		cancel()
 		c.over.Store(true)
 	}()

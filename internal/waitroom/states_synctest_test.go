@@ -88,7 +88,7 @@ func TestAWaiterThatWasSentDoesNotLeaveUnread(t *testing.T) {
 	t.Parallel()
 	table := newTable(t)
 	q := table.Use("a")
-	s := Acquisition{Queue: q, waitlist: q.findOrAddLocked(permitKey), waiter: table.getWaiter()}
+	s := Acquisition{Room: q, waitlist: q.findOrAddLocked(permitKey), waiter: table.getWaiter()}
 	s.waitlist.append(q, s.waiter)
 	s.waitlist.sendIfNeeded()
 	ended, cancel := context.WithCancel(t.Context())

@@ -17,7 +17,7 @@ import (
 // stripeCount keeps goroutines on different locks out of each other's way.
 const stripeCount = 64
 
-// Table has the queues of one kind of lock in one session that are in use, by key.
+// Table has the rooms of one kind of lock in one session that are in use, by key.
 type Table struct {
 	timers  *timers.Timers
 	waiters sync.Pool // the waiters that no goroutine uses
@@ -29,8 +29,8 @@ type Table struct {
 
 type stripe struct {
 	sync.Mutex
-	table  *Table // assigned once
-	queues map[string]*Room
+	table *Table // assigned once
+	rooms map[string]*Room
 }
 
 // NewTable returns an empty table.
@@ -41,64 +41,64 @@ func NewTable(ts *timers.Timers) *Table {
 		seed:    maphash.MakeSeed(),
 	}
 	for i := range t.stripes {
-		t.stripes[i].table, t.stripes[i].queues = t, make(map[string]*Room)
+		t.stripes[i].table, t.stripes[i].rooms = t, make(map[string]*Room)
 	}
 	return t
 }
 
-// Use returns the queue of key and counts the caller as its user.
+// Use returns the room of key and counts the caller as its user.
 func (t *Table) Use(key string) *Room { return t.UseOrMake(key, func() *Room { return new(Room) }) }
 
-// UseOrMake is Use with a function that returns the memory of a new queue. It is called under a lock, if the key has no queue.
+// UseOrMake is Use with a function that returns the memory of a new room. It is called under a lock, if the key has no room.
 func (t *Table) UseOrMake(key string, memory func() *Room) *Room {
 	s := &t.stripes[maphash.String(t.seed, key)%stripeCount]
 	s.Lock()
 	defer s.Unlock()
-	q := s.queues[key]
-	if q == nil {
-		q = memory()
-		q.stripe = s
-		s.queues[key] = q
+	r := s.rooms[key]
+	if r == nil {
+		r = memory()
+		r.stripe = s
+		s.rooms[key] = r
 	}
-	q.users++
-	return q
+	r.users++
+	return r
 }
 
-// UseAgain counts a further user of q, which has one.
-func (q *Room) UseAgain() {
-	q.stripe.Lock()
-	defer q.stripe.Unlock()
-	q.users++
+// UseAgain counts a further user of r, which has one.
+func (r *Room) UseAgain() {
+	r.stripe.Lock()
+	defer r.stripe.Unlock()
+	r.users++
 }
 
-// Done counts a user of the queue of key out. The table forgets a queue without users.
-func (q *Room) Done(key string) {
-	s := q.stripe
+// Done counts a user of the room of key out. The table forgets a room without users.
+func (r *Room) Done(key string) {
+	s := r.stripe
 	s.Lock()
 	defer s.Unlock()
-	if q.users--; q.users == 0 {
-		delete(s.queues, key)
+	if r.users--; r.users == 0 {
+		delete(s.rooms, key)
 	}
 }
 
 // Refuse ends the wait of all waiters that only wait for other goroutines. A goroutine that is on its way to the server, or
 // waits with a ticket, finds out by itself, as does one that comes later by TicketSource.Admit.
 func (t *Table) Refuse(err error) {
-	for q := range t.each() {
-		q.refuse(err)
+	for r := range t.each() {
+		r.refuse(err)
 	}
 }
 
-// each returns the queues in use, stripe by stripe. No lock is held while the loop handles one.
+// each returns the rooms in use, stripe by stripe. No lock is held while the loop handles one.
 func (t *Table) each() iter.Seq[*Room] {
 	return func(yield func(*Room) bool) {
 		for i := range t.stripes {
 			s := &t.stripes[i]
 			s.Lock()
-			queues := slices.Collect(maps.Values(s.queues))
+			rooms := slices.Collect(maps.Values(s.rooms))
 			s.Unlock()
-			for _, q := range queues {
-				if !yield(q) {
+			for _, r := range rooms {
+				if !yield(r) {
 					return
 				}
 			}
@@ -106,13 +106,13 @@ func (t *Table) each() iter.Seq[*Room] {
 	}
 }
 
-// Len returns how many queues are in use.
+// Len returns how many rooms are in use.
 func (t *Table) Len() int {
 	n := 0
 	for i := range t.stripes {
 		s := &t.stripes[i]
 		s.Lock()
-		n += len(s.queues)
+		n += len(s.rooms)
 		s.Unlock()
 	}
 	return n

@@ -8,7 +8,7 @@ import (
 	"iter"
 )
 
-// waiter is a goroutine that waits. Its fields are guarded by the lock of its Queue.
+// waiter is a goroutine that waits. Its fields are guarded by the lock of its Room.
 type waiter struct {
 	events     chan event         // has a buffer of one: a waiter gets one event at a time
 	queued     bool               // the waiter is in the waitlist: it is not served yet
@@ -20,10 +20,10 @@ type waiter struct {
 // isIdle reports whether w does nothing but wait.
 func (w *waiter) isIdle() bool { return !w.requesting && w.cancelWait == nil }
 
-// waitlist has the waiters with one key, in the order of their arrival. Its fields are guarded by the lock of its Queue.
+// waitlist has the waiters with one key, in the order of their arrival. Its fields are guarded by the lock of its Room.
 type waitlist struct {
 	key  *ShareKey // equal keys may be at different addresses; nil before the first use
-	next *waitlist // the next waitlist of the Queue
+	next *waitlist // the next waitlist of the Room
 	// holds counts the holds of the session. directRequests counts the goroutines that ask the server and are no waiters. waiterRequests
 	// counts the waiters that were sent to the server, or have a ticket, until another one took over what they have.
 	holds, directRequests, waiterRequests int32
@@ -34,7 +34,7 @@ type waitlist struct {
 
 // waitlistState is what a waitlist needs if a goroutine has to wait, or a hold is shared: the waiters, and what is known of the server.
 type waitlistState struct {
-	queue        *Room // the queue of the list
+	room         *Room // the room of the list
 	head, tail   *waiter
 	newestTicket Ticket     // the ticket with which a goroutine began to wait last
 	shared       sharedHold // the hold that was shared last; zero if goroutines may join none
@@ -49,9 +49,9 @@ func (wl *waitlist) known() waitlistState {
 }
 
 // learn returns the state of the list, for a caller that changes it.
-func (wl *waitlist) learn(q *Room) *waitlistState {
+func (wl *waitlist) learn(r *Room) *waitlistState {
 	if wl.state == nil {
-		wl.state = &waitlistState{queue: q}
+		wl.state = &waitlistState{room: r}
 	}
 	return wl.state
 }
@@ -85,14 +85,14 @@ func (wl *waitlist) mustWait() bool {
 }
 
 func (wl *waitlist) countWaiter(n int32) {
-	wl.state.queue.mu.waiters += n
+	wl.state.room.mu.waiters += n
 	if wl.key.Policy != Shared {
-		wl.state.queue.unshared += n
+		wl.state.room.unshared += n
 	}
 }
 
-func (wl *waitlist) append(q *Room, w *waiter) {
-	s := wl.learn(q)
+func (wl *waitlist) append(r *Room, w *waiter) {
+	s := wl.learn(r)
 	w.queued = true
 	w.prev, w.next = s.tail, nil
 	if s.tail != nil {
@@ -130,7 +130,7 @@ func (wl *waitlist) nextToServe(self *waiter) *waiter {
 }
 
 // serve sends w the event that it waits for, and returns the cancel function to call when the lock is released, or nil. An idle waiter may wait
-// at another Queue as soon as it has the event, so w is read before.
+// at another Room as soon as it has the event, so w is read before.
 func (wl *waitlist) serve(w *waiter, e event) context.CancelFunc {
 	wl.remove(w)
 	cancel := w.cancelWait
@@ -170,7 +170,7 @@ func (wl *waitlist) sendIfNeeded() {
 	switch {
 	case wl.first() == nil || wl.directRequests+wl.waiterRequests > 0 || wl.isFull():
 	case wl.mustWait():
-		wl.state.queue.sendLater()
+		wl.state.room.sendLater()
 	default:
 		wl.sendToServer(nil)
 	}
@@ -187,21 +187,21 @@ func (wl *waitlist) endRequest(t Ticket) bool {
 	return false
 }
 
-// fewLists is how many waitlists besides the first a Queue compares with a key, one by one. If it has more, they are in buckets: thousands
+// fewLists is how many waitlists besides the first a Room compares with a key, one by one. If it has more, they are in buckets: thousands
 // of goroutines may ask for different numbers of permits, or for different leases.
 const fewLists = 8
 
-func (q *Room) listsLocked() iter.Seq[*waitlist] {
+func (r *Room) listsLocked() iter.Seq[*waitlist] {
 	return func(yield func(*waitlist) bool) {
-		for list := &q.mu.first; list != nil; list = list.next {
+		for list := &r.mu.first; list != nil; list = list.next {
 			if !yield(list) {
 				return
 			}
 		}
-		if q.mu.rare == nil {
+		if r.mu.rare == nil {
 			return
 		}
-		for _, list := range q.mu.rare.buckets {
+		for _, list := range r.mu.rare.buckets {
 			for ; list != nil; list = list.next {
 				if !yield(list) {
 					return
@@ -212,11 +212,11 @@ func (q *Room) listsLocked() iter.Seq[*waitlist] {
 }
 
 // findLocked returns the waitlist of key, or nil if it is not in use.
-func (q *Room) findLocked(key ShareKey) *waitlist {
-	if first := &q.mu.first; first.isOf(key) {
+func (r *Room) findLocked(key ShareKey) *waitlist {
+	if first := &r.mu.first; first.isOf(key) {
 		return first
 	}
-	for list := *q.bucketLocked(key); list != nil; list = list.next {
+	for list := *r.bucketLocked(key); list != nil; list = list.next {
 		if list.isOf(key) {
 			return list
 		}
@@ -228,44 +228,44 @@ func (q *Room) findLocked(key ShareKey) *waitlist {
 func (wl *waitlist) isOf(key ShareKey) bool { return !wl.isUnused() && *wl.key == key }
 
 // bucketLocked returns where the waitlist of key is, unless it is the first: the beginning of some waitlists, each of which has the next.
-func (q *Room) bucketLocked(key ShareKey) **waitlist {
-	if rare := q.mu.rare; rare != nil && rare.buckets != nil {
-		return &rare.buckets[maphash.Comparable(q.stripe.table.seed, key)%uint64(len(rare.buckets))]
+func (r *Room) bucketLocked(key ShareKey) **waitlist {
+	if rare := r.mu.rare; rare != nil && rare.buckets != nil {
+		return &rare.buckets[maphash.Comparable(r.stripe.table.seed, key)%uint64(len(rare.buckets))]
 	}
-	return &q.mu.first.next
+	return &r.mu.first.next
 }
 
 // findOrAddLocked is findLocked for a caller that is about to use the waitlist. An unused waitlist is reused for another key of its
-// bucket: a Queue has about as many waitlists as it had keys in use at one time, however many keys there are in all.
-func (q *Room) findOrAddLocked(key ShareKey) *waitlist {
-	if list := q.findLocked(key); list != nil {
+// bucket: a Room has about as many waitlists as it had keys in use at one time, however many keys there are in all.
+func (r *Room) findOrAddLocked(key ShareKey) *waitlist {
+	if list := r.findLocked(key); list != nil {
 		return list
 	}
-	list := &q.mu.first
+	list := &r.mu.first
 	if !list.isUnused() {
-		list = q.unusedLocked(key)
+		list = r.unusedLocked(key)
 	}
-	list.key, list.scarce, list.state = q.stripe.table.keyOf(key), false, nil
+	list.key, list.scarce, list.state = r.stripe.table.keyOf(key), false, nil
 	return list
 }
 
 // unusedLocked returns an unused waitlist for key, which is not the first.
-func (q *Room) unusedLocked(key ShareKey) *waitlist {
-	at, seen := q.bucketLocked(key), 0
+func (r *Room) unusedLocked(key ShareKey) *waitlist {
+	at, seen := r.bucketLocked(key), 0
 	for *at != nil {
 		if (*at).isUnused() {
 			return *at
 		}
 		at, seen = &(*at).next, seen+1
 	}
-	if rare := q.mu.rare; rare != nil && rare.buckets != nil {
+	if rare := r.mu.rare; rare != nil && rare.buckets != nil {
 		if rare.spread++; rare.spread > len(rare.buckets) {
-			q.spreadLocked()
+			r.spreadLocked()
 		}
 	} else if seen >= fewLists {
-		q.spreadLocked()
+		r.spreadLocked()
 	}
-	at = q.bucketLocked(key)
+	at = r.bucketLocked(key)
 	list := &waitlist{next: *at}
 	*at = list
 	return list
@@ -273,17 +273,17 @@ func (q *Room) unusedLocked(key ShareKey) *waitlist {
 
 // spreadLocked makes buckets for twice as many waitlists as are in use, and forgets the others. The caller adds one. So each waitlist is
 // moved a few times at most, and a bucket has about one.
-func (q *Room) spreadLocked() {
+func (r *Room) spreadLocked() {
 	var used []*waitlist
-	for list := range q.listsLocked() {
-		if list != &q.mu.first && !list.isUnused() {
+	for list := range r.listsLocked() {
+		if list != &r.mu.first && !list.isUnused() {
 			used = append(used, list)
 		}
 	}
-	rare := q.rareLocked()
-	q.mu.first.next, rare.buckets, rare.spread = nil, make([]*waitlist, 2*max(len(used), fewLists)), len(used)+1
+	rare := r.rareLocked()
+	r.mu.first.next, rare.buckets, rare.spread = nil, make([]*waitlist, 2*max(len(used), fewLists)), len(used)+1
 	for _, list := range used {
-		bucket := q.bucketLocked(*list.key)
+		bucket := r.bucketLocked(*list.key)
 		list.next, *bucket = *bucket, list
 	}
 }

@@ -12,7 +12,7 @@
 //
 // # What is released
 //
-// The root module, and every nested module but those in the folders bench, dev, examples, test and tools. They have one version,
+// The root module, and every nested module but those in the folders dev, examples and test. They have one version,
 // which the nested ones require, and are tagged on one commit. A replace line is for development: those who depend on a
 // module do not see it. A module with a program to install has none, since "go install" refuses it.
 package main
@@ -23,11 +23,13 @@ import (
 	"fmt"
 	"os"
 	"path"
-	"path/filepath"
 )
 
+// repositoryRoot is the root of the repository, from the folder of this program: where go run -C dev/tools/release runs it.
+const repositoryRoot = "../../.."
+
 func main() {
-	dir := flag.String("dir", filepath.Join("..", ".."), "the root of the repository")
+	dir := flag.String("dir", repositoryRoot, "the root of the repository")
 	last := flag.String("last", "", "the version to run beside the checkout, in place of what is checked")
 	flag.Parse()
 	if err := run(*dir, *last, flag.Arg(0)); err != nil {

@@ -21,7 +21,7 @@ import (
 // them was built together here.
 func TestModulesRequireOneVersionOfEachOther(t *testing.T) {
 	t.Parallel()
-	modules, err := findModules("../../..")
+	modules, err := findModules(repositoryRoot)
 	require.NoError(t, err)
 	require.Greater(t, len(modules), 10)
 	released, _, err := releasedVersion(modules)
@@ -51,15 +51,15 @@ func TestModulesRequireOneVersionOfEachOther(t *testing.T) {
 // The reference of each package that users import says when to use it, and has an example, whose output is compared.
 func TestEveryPackageSaysWhenToUseItAndHasAnExample(t *testing.T) {
 	t.Parallel()
-	modules, err := findModules("../../..")
+	modules, err := findModules(repositoryRoot)
 	require.NoError(t, err)
 	released, _, err := releasedVersion(modules)
 	require.NoError(t, err)
-	libraries, _, err := packages("../../..", released)
+	libraries, _, err := packages(repositoryRoot, released)
 	require.NoError(t, err)
 	require.Greater(t, len(libraries), 15)
 	for _, library := range libraries {
-		files, err := filepath.Glob(filepath.Join("../../..", strings.TrimPrefix(library, released[0].file.Module.Mod.Path), "*.go"))
+		files, err := filepath.Glob(filepath.Join(repositoryRoot, strings.TrimPrefix(library, released[0].file.Module.Mod.Path), "*.go"))
 		require.NoError(t, err)
 		hasUse, hasExample := false, false
 		for _, file := range files {
