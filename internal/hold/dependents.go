@@ -132,9 +132,42 @@ func (b *bond) end(cause error) {
 	}
 }
 
+// dependentsLocked returns what ends with an entry that is live.
+func (h *Hold) dependentsLocked(entry uint64) *dependents {
+	at := h.slotLocked(entry & (maxSlots - 1))
+	if at.dependents == nil {
+		at.dependents = new(dependents)
+	}
+	return at.dependents
+}
+
+// takeDependentsLocked removes what ends with the entry of a slot, and puts it before taken.
+func (s *entrySlot) takeDependentsLocked(taken *dependents) *dependents {
+	d := s.dependents
+	if d == nil {
+		return taken
+	}
+	d.ended, d.next, s.dependents = true, taken, nil
+	return d
+}
+
+// takeAllDependentsLocked removes what ends with any entry of the hold.
+func (h *Hold) takeAllDependentsLocked() *dependents {
+	var taken *dependents
+	for i := range h.mu.slots {
+		taken = h.mu.slots[i].takeDependentsLocked(taken)
+	}
+	if h.mu.rare != nil {
+		for i := range h.mu.rare.slots {
+			taken = h.mu.rare.slots[i].takeDependentsLocked(taken)
+		}
+	}
+	return taken
+}
+
 // entryErrLocked returns why entry is over, or nil.
 func (h *Hold) entryErrLocked(entry uint64) error {
-	if h.lostLocked() == nil && !h.mu.entries.isLive(entry) {
+	if h.lostLocked() == nil && !h.liveLocked(entry) {
 		return h.withName("", errs.ErrReleased)
 	}
 	return h.causeLocked()
@@ -150,7 +183,7 @@ func (h *Hold) done(entry uint64) <-chan struct{} {
 	if h.entryErrLocked(entry) != nil {
 		return closedChannel()
 	}
-	d := h.mu.entries.dependentsOf(entry)
+	d := h.dependentsLocked(entry)
 	if d.done == nil {
 		d.done = make(chan struct{})
 	}
@@ -163,7 +196,7 @@ func (h *Hold) onEnd(entry uint64, ended func(error)) {
 	if cause == nil {
 		h.mu.Lock()
 		if cause = h.entryErrLocked(entry); cause == nil {
-			d := h.mu.entries.dependentsOf(entry)
+			d := h.dependentsLocked(entry)
 			d.callbacks = append(d.callbacks, ended)
 		}
 		h.mu.Unlock()
@@ -221,7 +254,7 @@ func (h *Hold) bondLocked(entry uint64, parent <-chan struct{}, fresh *bond) (*b
 	if err := h.entryErrLocked(entry); err != nil {
 		return nil, err
 	}
-	d := h.mu.entries.dependentsOf(entry)
+	d := h.dependentsLocked(entry)
 	if d.firstBond != nil && d.firstBond.parent == parent {
 		return d.firstBond, nil
 	}

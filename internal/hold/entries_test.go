@@ -24,7 +24,7 @@ func again(t *testing.T, l Lease) Lease {
 func TestHoldEnteredTooOftenIsReleased(t *testing.T) {
 	t.Parallel()
 	b, first := begin(t, "key")
-	b.mu.entries.serial = maxSerial - 1
+	b.mu.serial = maxSerial - 1
 	last := again(t, first)
 	require.NoError(t, last.Err())
 	_, err := last.Reenter()

@@ -4,6 +4,7 @@ package hold
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -41,6 +42,13 @@ type Namer interface {
 	Named(op string, err error) error
 }
 
+// inlineEntries is how many entries a hold has room for without a further allocation. A
+// lock that is entered again at all is seldom entered more than once again.
+const inlineEntries = 2
+
+// errTooMany is the error of an entry beyond maxSlots or maxSerial.
+var errTooMany = fmt.Errorf("%w: the hold was entered too often", errs.ErrHeld)
+
 // Hold is one hold id at the server, with all its entries in this process. Embed it by value; it must not be
 // copied once it began.
 type Hold struct {
@@ -49,12 +57,14 @@ type Hold struct {
 	scope atomic.Pointer[Scope] // the scope of the lock's name; see Lease.SetScope
 	mu    struct {
 		sync.Mutex
-		token   uint64        // the token of the present tenure
-		since   time.Duration // monotonic: when the present tenure began
-		left    uint16        // the number of reserved tokens behind the present one
-		queued  bool          // the hold was granted after a wait at the server
-		entries entries
-		rare    *rareState // nil until it is needed
+		token  uint64        // the token of the present tenure
+		since  time.Duration // monotonic: when the present tenure began
+		serial uint64        // the number of the newest entry
+		count  int32         // the number of live entries
+		left   uint16        // the number of reserved tokens behind the present one
+		queued bool          // the hold was granted after a wait at the server
+		slots  [inlineEntries]entrySlot
+		rare   *rareState // nil until it is needed
 	}
 }
 
@@ -65,20 +75,6 @@ type namedEnd struct {
 	err error // the cause, as leases return it
 }
 
-// rareState is what few holds need.
-type rareState struct {
-	lost *namedEnd // nil while the hold is not lost
-	// wanted is nil until Wanted is called, or another session waits.
-	wanted *wantedState
-}
-
-func (h *Hold) rareLocked() *rareState {
-	if h.mu.rare == nil {
-		h.mu.rare = new(rareState)
-	}
-	return h.mu.rare
-}
-
 // Begin makes the hold that the server granted with the tokens token to last, and returns the
 // lease of its first entry. The term is started apart.
 func (h *Hold) Begin(owner Owner, scope *Scope, token, last uint64) Lease {
@@ -87,7 +83,7 @@ func (h *Hold) Begin(owner Owner, scope *Scope, token, last uint64) Lease {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.mu.token, h.mu.left, h.mu.since = token, tokensBetween(token, last), timers.Mono()
-	return Lease{hold: h, entry: h.mu.entries.add(), token: token}
+	return Lease{hold: h, entry: h.addEntryLocked(), token: token}
 }
 
 // Token returns the token of the present tenure.
@@ -101,7 +97,7 @@ func (h *Hold) Token() uint64 {
 // tenure has lasted. A hold that is being released, or handed over, has no lease.
 func (h *Hold) Evict(cause error) (lasted time.Duration, evicted bool) {
 	h.mu.Lock()
-	since, isHeld := h.mu.since, h.mu.entries.count > 0
+	since, isHeld := h.mu.since, h.mu.count > 0
 	h.mu.Unlock()
 	return timers.Mono() - since, h.Term.Break(cause, false) && isHeld
 }
@@ -162,7 +158,7 @@ func (h *Hold) HandOver(now timers.Instant) (Lease, bool) {
 	if h.lostLocked() != nil || h.mu.left == 0 || !h.Term.IsFresh(now) {
 		return Lease{}, false
 	}
-	entry := h.mu.entries.add()
+	entry := h.addEntryLocked()
 	if entry == 0 {
 		return Lease{}, false
 	}
@@ -184,9 +180,9 @@ func (h *Hold) OnTermEnd(end End) {
 	end.Cause = end.Why()
 	named := h.withName("", end.Cause)
 	h.mu.Lock()
-	end.Leased, end.Token = h.mu.entries.count > 0, h.mu.token
+	end.Leased, end.Token = h.mu.count > 0, h.mu.token
 	h.rareLocked().lost = &namedEnd{end, named}
-	deps := h.mu.entries.takeAllDependents()
+	deps := h.takeAllDependentsLocked()
 	h.mu.Unlock()
 	if !deps.notify(end.Cause) {
 		h.owner.OnLost(end)
@@ -212,10 +208,10 @@ func (h *Hold) join() (Lease, bool) {
 	now := timers.Now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.mu.entries.count == 0 || h.lostLocked() != nil || h.overdue(now) {
+	if h.mu.count == 0 || h.lostLocked() != nil || h.overdue(now) {
 		return Lease{}, false
 	}
-	entry := h.mu.entries.add()
+	entry := h.addEntryLocked()
 	return Lease{hold: h, entry: entry, token: h.mu.token}, entry != 0
 }
 
@@ -223,9 +219,9 @@ func (h *Hold) join() (Lease, bool) {
 func (h *Hold) reenter(beside Lease) (Lease, error) {
 	now := timers.Now()
 	h.mu.Lock()
-	if h.mu.entries.isLive(beside.entry) && h.lostLocked() == nil && !h.overdue(now) {
+	if h.liveLocked(beside.entry) && h.lostLocked() == nil && !h.overdue(now) {
 		defer h.mu.Unlock()
-		entry := h.mu.entries.add()
+		entry := h.addEntryLocked()
 		if entry == 0 {
 			return Lease{}, errTooMany
 		}
@@ -242,7 +238,7 @@ func (h *Hold) reenter(beside Lease) (Lease, error) {
 func (h *Hold) err(entry uint64) error {
 	now := timers.Now()
 	h.mu.Lock()
-	live, cause := h.mu.entries.isLive(entry), h.causeLocked()
+	live, cause := h.liveLocked(entry), h.causeLocked()
 	h.mu.Unlock()
 	switch {
 	case !live:
@@ -283,7 +279,7 @@ func (h *Hold) unlock(entry uint64) error {
 func (h *Hold) leave(entry uint64) (now timers.Instant, last bool, call *observe.Call, err error) {
 	h.mu.Lock()
 	switch {
-	case !h.mu.entries.isLive(entry):
+	case !h.liveLocked(entry):
 		h.mu.Unlock()
 		return timers.Instant{}, false, nil, errs.ErrNotHeld
 	case h.lostLocked() != nil:
@@ -299,11 +295,110 @@ func (h *Hold) leave(entry uint64) (now timers.Instant, last bool, call *observe
 		}
 		return h.leave(entry)
 	}
-	deps := h.mu.entries.remove(entry)
-	last = h.mu.entries.count == 0
+	deps := h.removeEntryLocked(entry)
+	last = h.mu.count == 0
 	h.mu.Unlock()
 	// After the last one no caller can enter: entering needs a live entry.
 	deps.notify(errs.ErrReleased)
 	deps.cancel(errs.ErrReleased)
 	return now, last, deps.observed(), nil
+}
+
+// The entries of a hold are numbers that are never used twice. The lowest bits of a number are the index of its
+// slot, so that no search is needed, however many share the hold. The first few slots are in the hold itself, the
+// others in a slice beside it.
+
+const (
+	slotBits = 24
+	maxSlots = 1 << slotBits // the greatest number of entries that a hold has at a time
+	// maxSerial is how many entries a hold has in all. A hold that is handed over a million times a second
+	// reaches that in twelve days, and is released then.
+	maxSerial = 1<<(64-slotBits) - 1
+)
+
+// entrySlot holds an entry, and what ends with the entry.
+type entrySlot struct {
+	entry      uint64      // 0 if the slot is empty
+	dependents *dependents // nil if nothing ends with the entry
+}
+
+// rareState is what few holds need.
+type rareState struct {
+	slots []entrySlot // the slots for which the hold itself has no room
+	free  []uint64    // the indexes of the empty ones of these
+	lost  *namedEnd   // nil while the hold is not lost
+	// wanted is nil until Wanted is called, or another session waits.
+	wanted *wantedState
+}
+
+func (h *Hold) rareLocked() *rareState {
+	if h.mu.rare == nil {
+		h.mu.rare = new(rareState)
+	}
+	return h.mu.rare
+}
+
+// addEntryLocked returns a new entry, or 0 if the hold has, or ever had, too many.
+func (h *Hold) addEntryLocked() uint64 {
+	if h.mu.serial == maxSerial {
+		return 0
+	}
+	slot := h.freeSlotLocked()
+	if slot == maxSlots {
+		return 0
+	}
+	h.mu.serial++
+	h.mu.count++
+	entry := h.mu.serial<<slotBits | slot
+	h.slotLocked(slot).entry = entry
+	return entry
+}
+
+// freeSlotLocked returns the index of an empty slot, which may be a new one behind all others.
+func (h *Hold) freeSlotLocked() uint64 {
+	for i := range h.mu.slots {
+		if h.mu.slots[i].entry == 0 {
+			return uint64(i)
+		}
+	}
+	rare := h.rareLocked()
+	if n := len(rare.free); n > 0 {
+		slot := rare.free[n-1]
+		rare.free = rare.free[:n-1]
+		return slot
+	}
+	next := uint64(inlineEntries + len(rare.slots))
+	if next < maxSlots {
+		rare.slots = append(rare.slots, entrySlot{})
+	}
+	return next
+}
+
+// slotLocked returns the slot of that index, which exists.
+func (h *Hold) slotLocked(slot uint64) *entrySlot {
+	if slot < inlineEntries {
+		return &h.mu.slots[slot]
+	}
+	return &h.mu.rare.slots[slot-inlineEntries]
+}
+
+func (h *Hold) liveLocked(entry uint64) bool {
+	slot := entry & (maxSlots - 1)
+	if entry == 0 || slot >= inlineEntries && (h.mu.rare == nil || slot >= uint64(inlineEntries+len(h.mu.rare.slots))) {
+		return false
+	}
+	return h.slotLocked(slot).entry == entry
+}
+
+// removeEntryLocked removes a live entry, and returns what must end with it.
+func (h *Hold) removeEntryLocked(entry uint64) *dependents {
+	slot := entry & (maxSlots - 1)
+	at := h.slotLocked(slot)
+	deps := at.takeDependentsLocked(nil)
+	at.entry = 0
+	if slot >= inlineEntries {
+		h.mu.rare.free = append(h.mu.rare.free, slot)
+	}
+	h.mu.count--
+	return deps
 }

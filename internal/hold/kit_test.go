@@ -118,9 +118,9 @@ func begin(tb testing.TB, key string) (*fixture, Lease) {
 func (h *Hold) watchers() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	places := h.mu.entries.slots[:]
-	if h.mu.entries.more != nil {
-		places = append(slices.Clone(places), h.mu.entries.more.slots...)
+	places := h.mu.slots[:]
+	if h.mu.rare != nil {
+		places = append(slices.Clone(places), h.mu.rare.slots...)
 	}
 	n := 0
 	for _, s := range places {

@@ -187,8 +187,8 @@ func (l Lease) ReplaceFailed(err error) { l.unobserved().Unlocked(err) }
 func (l Lease) unobserved() (call *observe.Call) {
 	l.hold.mu.Lock()
 	defer l.hold.mu.Unlock()
-	if l.hold.mu.entries.isLive(l.entry) {
-		d := l.hold.mu.entries.dependentsOf(l.entry)
+	if l.hold.liveLocked(l.entry) {
+		d := l.hold.dependentsLocked(l.entry)
 		call, d.call = d.call, nil
 	}
 	return call
@@ -219,8 +219,8 @@ func (l Lease) source() string {
 func (h *Hold) observe(entry uint64, call *observe.Call) {
 	h.mu.Lock()
 	lost := h.lostLocked()
-	if lost == nil && h.mu.entries.isLive(entry) {
-		h.mu.entries.dependentsOf(entry).call = call
+	if lost == nil && h.liveLocked(entry) {
+		h.dependentsLocked(entry).call = call
 	}
 	h.mu.Unlock()
 	if lost != nil {

@@ -146,7 +146,9 @@ func (f *fleet) take() *redistest.Process {
 
 func (f *fleet) terminate(p *redistest.Process) {
 	f.Helper()
-	require.NoError(f, syscall.Kill(p.PID(), syscall.SIGTERM))
+	process, err := os.FindProcess(p.PID())
+	require.NoError(f, err)
+	require.NoError(f, process.Signal(syscall.SIGTERM))
 }
 
 // hurts kills a process, stops one past its lease, ends one in order and breaks the connections of half of the others, all at once.

@@ -95,6 +95,7 @@ func TestNothingIsLeftOfAParentKilledDuringItsStart(t *testing.T) {
 
 // A server dies with its parent, however that ends, and whether the server or the parent is stopped.
 func TestServerDiesWithItsParent(t *testing.T) {
+	redistest.NeedServer(t)
 	t.Parallel()
 	for name, end := range map[string]func(child *redistest.Process){
 		"Killed": (*redistest.Process).Kill,
