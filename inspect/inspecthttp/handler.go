@@ -18,8 +18,9 @@
 //	/sessions   which session may wait for which, as a tree
 //	/break      ?key=&kind= : a form that ends the holds of a name by force, if Options.AuthorizeBreak is set
 //
-// A request that accepts application/json before text/html gets the same as JSON. With JavaScript a page is read again in place, but not
-// while the reader writes in a form. Without JavaScript it reloads itself.
+// A request whose Accept header prefers application/json to text/html gets the same as JSON: by weight, else by the narrower range, else
+// by the first. With JavaScript a page is read again in place, but not while the reader writes in a form. Without JavaScript it reloads
+// itself.
 //
 // # Cost
 //
@@ -220,23 +221,15 @@ func serveFile(kind string, text []byte) http.HandlerFunc {
 // reply writes a page as it is made, so that a client that reads slowly keeps no page in memory; or, if the request asks for it,
 // data as JSON.
 func reply(w http.ResponseWriter, r *http.Request, status int, page string, data any) {
-	kind := "text/html"
-	if wantsJSON(r) {
-		kind = "application/json"
-	}
-	w.Header().Set("Content-Type", kind+"; charset=utf-8")
-	w.WriteHeader(status)
-	if wantsJSON(r) {
+	if prefersJSON(r.Header["Accept"]) {
+		w.Header().Set("Content-Type", jsonType+"; charset=utf-8")
+		w.WriteHeader(status)
 		_ = json.NewEncoder(words.PrintableJSON(w)).Encode(data) // the reader may be gone
 		return
 	}
+	w.Header().Set("Content-Type", htmlType+"; charset=utf-8")
+	w.WriteHeader(status)
 	_ = templates.ExecuteTemplate(w, page, data) // the reader may be gone
-}
-
-// wantsJSON reports whether a request names JSON, and HTML not before it.
-func wantsJSON(r *http.Request) bool {
-	before, _, found := strings.Cut(strings.Join(r.Header["Accept"], ","), "application/json")
-	return found && !strings.Contains(before, "text/html")
 }
 
 // sessionOf returns the inside of a session, or nil if it was not made by Dial or New.
