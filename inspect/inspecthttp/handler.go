@@ -42,6 +42,7 @@ import (
 	"crypto/rand"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"html/template"
 	"net/http"
@@ -140,7 +141,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header.Set("Referrer-Policy", "same-origin") // with no-referrer a browser sends the form with the Origin null
 	header.Set("Cross-Origin-Resource-Policy", "same-origin")
 	header.Set("Cache-Control", "no-store")
-	header.Set("Vary", "Accept")
+	header.Add("Vary", "Accept") // beside what the service's own handlers vary by
 	asked, _, _ := strings.Cut(r.RequestURI, "?")
 	if r.URL.Path == "" && asked != "" && !strings.HasSuffix(asked, "/") { // /locks: the links would lead out of the prefix
 		header.Set("Location", "./"+path.Base(asked)+"/?"+r.URL.RawQuery)
@@ -163,8 +164,16 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // withForm reads the form before the request has a turn: a client may send it as slowly as the service allows.
 func withForm(page http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		_ = r.PostFormValue("") // a form that cannot be read has no valid signature
-		page(w, r)
+		err := r.ParseForm()
+		if err == nil {
+			err = r.ParseMultipartForm(largestForm) // a form in parts
+		}
+		var tooLarge *http.MaxBytesError
+		if errors.As(err, &tooLarge) {
+			http.Error(w, fmt.Sprintf("the form has more than %d bytes: nothing was broken", tooLarge.Limit), http.StatusRequestEntityTooLarge)
+			return
+		}
+		page(w, r) // any other form that cannot be read has no valid signature
 	}
 }
 
