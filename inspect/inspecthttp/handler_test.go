@@ -374,6 +374,7 @@ func TestListEndsWithTheSession(t *testing.T) {
 	w := s.get("/")
 	require.Equal(t, http.StatusServiceUnavailable, w.Code)
 	require.Contains(t, w.Body.String(), "closed")
+	require.ErrorIs(t, New(s.session, Options{Prefix: "later/"}).Snapshot(t.Context()).Err, signalbox.ErrClosed)
 
 	for _, bad := range []*Handler{nil, new(Handler), New(nil, Options{}), New(locktest.SteadySession(t, server), Options{Every: time.Millisecond})} {
 		require.ErrorIs(t, bad.Snapshot(t.Context()).Err, signalbox.ErrBadOption)
