@@ -43,10 +43,13 @@ func (p formPage) Unlisted() int { return max(p.Entry.HolderCount-len(p.Entry.Ho
 func (h *Handler) form(w http.ResponseWriter, r *http.Request) {
 	page := formPage{head: head{At: time.Now(), Title: "break"}, Key: r.URL.Query().Get("key"), Kind: r.URL.Query().Get("kind"), Holds: []string{}, AskToken: h.options.AskToken}
 	status := http.StatusNotFound
-	page.Entry = h.find(r.Context(), page.Key, page.Kind)
-	if e := page.Entry; e != nil {
-		status, page.Since = http.StatusOK, e.Since.Format(time.RFC3339Nano)
-		for _, holder := range e.Holders {
+	entry, missing := h.find(r.Context(), page.Key, page.Kind)
+	switch {
+	case missing != nil:
+		status, page.Error = http.StatusServiceUnavailable, words.OneLine(missing)
+	case entry != nil:
+		status, page.Entry, page.Since = http.StatusOK, entry, entry.Since.Format(time.RFC3339Nano)
+		for _, holder := range entry.Holders {
 			page.Holds = append(page.Holds, holder.Hold)
 		}
 		page.Form = h.signed(page, time.Now())
@@ -88,8 +91,11 @@ func (h *Handler) tryBreak(r *http.Request, page formPage) (done string, status 
 	if !h.wasShown(page) {
 		return "", http.StatusForbidden, "The form is old, or no page has shown it. Nothing was broken: open it again."
 	}
-	entry := h.find(r.Context(), page.Key, page.Kind)
-	if entry == nil {
+	entry, missing := h.find(r.Context(), page.Key, page.Kind)
+	switch {
+	case missing != nil:
+		return "", http.StatusServiceUnavailable, "Nothing was broken: " + words.OneLine(missing)
+	case entry == nil:
 		return "", http.StatusConflict, "The list does not have it any more. Nothing was broken."
 	}
 	seen := *entry

@@ -18,8 +18,9 @@
 //	/sessions   which session may wait for which, as a tree
 //	/break      ?key=&kind= : a form that ends the holds of a name by force, if Options.AuthorizeBreak is set
 //
-// A request that accepts application/json before text/html gets the same as JSON. With JavaScript a page is read again in place, but not
-// while the reader writes in a form. Without JavaScript it reloads itself.
+// A request whose Accept header prefers application/json to text/html gets the same as JSON: by weight, else by the narrower range, else
+// by the first. With JavaScript a page is read again in place, but not while the reader writes in a form. Without JavaScript it reloads
+// itself.
 //
 // # Cost
 //
@@ -41,6 +42,7 @@ import (
 	"crypto/rand"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"html/template"
 	"net/http"
@@ -139,7 +141,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header.Set("Referrer-Policy", "same-origin") // with no-referrer a browser sends the form with the Origin null
 	header.Set("Cross-Origin-Resource-Policy", "same-origin")
 	header.Set("Cache-Control", "no-store")
-	header.Set("Vary", "Accept")
+	header.Add("Vary", "Accept") // beside what the service's own handlers vary by
 	asked, _, _ := strings.Cut(r.RequestURI, "?")
 	if r.URL.Path == "" && asked != "" && !strings.HasSuffix(asked, "/") { // /locks: the links would lead out of the prefix
 		header.Set("Location", "./"+path.Base(asked)+"/?"+r.URL.RawQuery)
@@ -162,8 +164,16 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // withForm reads the form before the request has a turn: a client may send it as slowly as the service allows.
 func withForm(page http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		_ = r.PostFormValue("") // a form that cannot be read has no valid signature
-		page(w, r)
+		err := r.ParseForm()
+		if err == nil {
+			err = r.ParseMultipartForm(largestForm) // a form in parts
+		}
+		var tooLarge *http.MaxBytesError
+		if errors.As(err, &tooLarge) {
+			http.Error(w, fmt.Sprintf("the form has more than %d bytes: nothing was broken", tooLarge.Limit), http.StatusRequestEntityTooLarge)
+			return
+		}
+		page(w, r) // any other form that cannot be read has no valid signature
 	}
 }
 
@@ -220,23 +230,15 @@ func serveFile(kind string, text []byte) http.HandlerFunc {
 // reply writes a page as it is made, so that a client that reads slowly keeps no page in memory; or, if the request asks for it,
 // data as JSON.
 func reply(w http.ResponseWriter, r *http.Request, status int, page string, data any) {
-	kind := "text/html"
-	if wantsJSON(r) {
-		kind = "application/json"
-	}
-	w.Header().Set("Content-Type", kind+"; charset=utf-8")
-	w.WriteHeader(status)
-	if wantsJSON(r) {
+	if prefersJSON(r.Header["Accept"]) {
+		w.Header().Set("Content-Type", jsonType+"; charset=utf-8")
+		w.WriteHeader(status)
 		_ = json.NewEncoder(words.PrintableJSON(w)).Encode(data) // the reader may be gone
 		return
 	}
+	w.Header().Set("Content-Type", htmlType+"; charset=utf-8")
+	w.WriteHeader(status)
 	_ = templates.ExecuteTemplate(w, page, data) // the reader may be gone
-}
-
-// wantsJSON reports whether a request names JSON, and HTML not before it.
-func wantsJSON(r *http.Request) bool {
-	before, _, found := strings.Cut(strings.Join(r.Header["Accept"], ","), "application/json")
-	return found && !strings.Contains(before, "text/html")
 }
 
 // sessionOf returns the inside of a session, or nil if it was not made by Dial or New.

@@ -317,6 +317,45 @@ func TestNothingIsBrokenThatNoPageHasShown(t *testing.T) {
 	require.NoError(t, again.Err())
 }
 
+// What the service's own handlers say of a reply stays.
+func TestRepliesKeepTheVaryOfOthers(t *testing.T) {
+	t.Parallel()
+	w := httptest.NewRecorder()
+	w.Header().Set("Vary", "Cookie")
+	New(nil, Options{}).ServeHTTP(w, httptest.NewRequest("GET", "/page.css", nil))
+	require.Equal(t, []string{"Cookie", "Accept"}, w.Header().Values("Vary"))
+}
+
+// Without a server it is not known whether the list has a name any more.
+func TestAFormSaysThatTheServerIsAway(t *testing.T) {
+	t.Parallel()
+	s := serve(t, redistest.Start(t), Options{AuthorizeBreak: func(*http.Request, inspect.Entry) error { return nil }})
+	s.holds("a")
+	s.lists(1)
+	form := s.formOf()
+	s.server.Kill()
+	redistest.Await(t, "an empty list", func() bool { return len(s.Snapshot(locktest.Context(t)).Entries) == 0 })
+	for _, w := range []*httptest.ResponseRecorder{s.post(form), s.get("/break?" + url.Values{"key": form["key"], "kind": form["kind"]}.Encode())} {
+		require.Equal(t, http.StatusServiceUnavailable, w.Code)
+		require.Contains(t, w.Body.String(), "connection refused")
+		require.NotContains(t, w.Body.String(), "list does not have it")
+	}
+}
+
+// A form that no page has shown is told from one that cannot be read.
+func TestAFormThatIsTooLargeIsSaidToBe(t *testing.T) {
+	t.Parallel()
+	s := served{New(nil, Options{AuthorizeBreak: func(*http.Request, inspect.Entry) error { return nil }}), t, nil, nil}
+	large := strings.Repeat("x", 2*largestForm)
+	w := s.post(url.Values{"token": {large}})
+	require.Equal(t, http.StatusRequestEntityTooLarge, w.Code)
+	require.Contains(t, w.Body.String(), "4096 bytes")
+	parts := "--b\r\nContent-Disposition: form-data; name=\"token\"\r\n\r\n" + large + "\r\n--b--\r\n"
+	w = s.send(httptest.NewRequest("POST", "/break", strings.NewReader(parts)), "Content-Type", "multipart/form-data; boundary=b")
+	require.Equal(t, http.StatusRequestEntityTooLarge, w.Code)
+	require.Equal(t, http.StatusForbidden, s.post(url.Values{"token": {"x"}}).Code)
+}
+
 // A handler reads only for a while after a request, and ends with its session.
 func TestListEndsWithTheSession(t *testing.T) {
 	t.Parallel()
@@ -335,6 +374,7 @@ func TestListEndsWithTheSession(t *testing.T) {
 	w := s.get("/")
 	require.Equal(t, http.StatusServiceUnavailable, w.Code)
 	require.Contains(t, w.Body.String(), "closed")
+	require.ErrorIs(t, New(s.session, Options{Prefix: "later/"}).Snapshot(t.Context()).Err, signalbox.ErrClosed)
 
 	for _, bad := range []*Handler{nil, new(Handler), New(nil, Options{}), New(locktest.SteadySession(t, server), Options{Every: time.Millisecond})} {
 		require.ErrorIs(t, bad.Snapshot(t.Context()).Err, signalbox.ErrBadOption)

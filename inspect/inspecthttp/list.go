@@ -20,7 +20,8 @@ const keptFor = 30 * time.Second
 // sharedList is the list of the handlers of a session with one Prefix and Every. It runs while it is asked, and the session ends it.
 type sharedList struct {
 	list    *inspect.List
-	running sync.WaitGroup // the goroutines of the run
+	session *session.Session // nil if the list fails without it
+	running sync.WaitGroup   // the goroutines of the run
 
 	mu struct {
 		sync.Mutex
@@ -33,8 +34,8 @@ type sharedList struct {
 
 // listOf returns the list of the session for a prefix. Without a valid session it is one that fails.
 func listOf(s *signalbox.Session, prefix string, every time.Duration) *sharedList {
-	create := func() *sharedList { return &sharedList{list: inspect.NewList(s, prefix, every)} }
 	inside := sessionOf(s)
+	create := func() *sharedList { return &sharedList{list: inspect.NewList(s, prefix, every), session: inside} }
 	if inside == nil {
 		return create()
 	}
@@ -55,6 +56,11 @@ func (l *sharedList) keep() error {
 	defer l.mu.Unlock()
 	if l.mu.refused != nil {
 		return l.mu.refused
+	}
+	if l.session != nil {
+		if err := l.session.Ready(); err != nil { // the list was made after Close, which refuses only what it finds
+			return err
+		}
 	}
 	l.mu.askedAt = time.Now()
 	if l.mu.cancel == nil {

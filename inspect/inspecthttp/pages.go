@@ -130,14 +130,15 @@ func (h *Handler) sessions(w http.ResponseWriter, r *http.Request) {
 	reply(w, r, status, "sessions", page)
 }
 
-// find returns the entry of the list that can be broken, or nil. A name is known by its key, which survives a form.
-func (h *Handler) find(ctx context.Context, key, kind string) *inspect.Entry {
-	entries := h.Snapshot(ctx).Entries
-	i := slices.IndexFunc(entries, func(e inspect.Entry) bool { return e.Key == key && e.Kind == kind && breakable(e) })
+// find returns the entry of the list that can be broken, or nil. A name is known by its key, which survives a form. missing is why the
+// list may lack the entry: the server is away, for example.
+func (h *Handler) find(ctx context.Context, key, kind string) (entry *inspect.Entry, missing error) {
+	now := h.Snapshot(ctx)
+	i := slices.IndexFunc(now.Entries, func(e inspect.Entry) bool { return e.Key == key && e.Kind == kind && breakable(e) })
 	if i < 0 {
-		return nil
+		return nil, now.Err
 	}
-	return &entries[i]
+	return &now.Entries[i], nil
 }
 
 // breakable reports whether Break can end what an entry shows. In a layout of others a key may have what does not survive a form, and a
