@@ -80,43 +80,6 @@ func TestRedlockHeals_BeforeTheAcquireComes(t *testing.T) {
 	})
 }
 
-// A heal that finds the hold of an acquire which came late, just before it, gives it the whole life.
-func TestRedlockHeals_BehindTheAcquire(t *testing.T) {
-	t.Parallel()
-	healBubble(t, 3, func(h *healServers) {
-		sessions, _ := h.process()
-		mu := redlock.New(sessions, "a")
-		h.warm(mu)
-		late, f := h.delayHeals(1, 0), h.servers[1].redis
-		h.delay.Store(nil)
-		var acquire []string
-		f.Server().SetPreHook(func(c *server.Peer, command string, args ...string) bool {
-			if command == "EVALSHA" {
-				f.SetTime(time.Now())
-				switch {
-				case args[0] == proto.RedlockAcquireScript.SHA1 && acquire == nil:
-					acquire = args
-					c.Close()
-					return true
-				case args[0] == proto.RedlockHealScript.SHA1 && len(late.sent) == 0:
-					late.execute(acquire)
-				}
-			}
-			return h.saysItsLife(1, c, command)
-		})
-		lease := h.mustLock(mu)
-		time.Sleep(2 * time.Second)
-		require.True(h, h.has(1, "a"))
-		require.Len(h, late.sent, 1, "the acquire came")
-		time.Sleep(13 * time.Second)
-		require.True(h, h.has(1, "a"))
-		h.lose(0)
-		time.Sleep(13 * time.Second)
-		require.True(h, h.has(0, "a"), "it is healed on")
-		require.NoError(h, lease.Unlock())
-	})
-}
-
 // P3: a heal that is executed after the release, and after a later lease, lets no token fall behind that of the later one.
 func TestRedlockHeals_LetNoTokenFall(t *testing.T) {
 	t.Parallel()
