@@ -84,25 +84,20 @@ func (e *Election) campaign(ctx context.Context) (*term, error) {
 // Leader returns the leader, as the server knows it, or ErrNotHeld if no process leads. The result may be
 // outdated when it is read. One round trip, without a second try.
 func (e *Election) Leader(ctx context.Context) (Leader, error) {
-	l, err := e.leader(ctx)
-	if err == nil && l == (Leader{}) {
+	h, err := e.fetchLeader(ctx)
+	if err == nil && h.leader == (Leader{}) {
 		err = errs.ErrNotHeld
 	}
-	return l, e.root().Explain("leader", err)
+	return h.leader, e.root().Explain("leader", err)
 }
 
-func (e *Election) leader(ctx context.Context) (Leader, error) {
-	l, _, _, err := e.fetchLeader(ctx)
-	return l, err
-}
-
-// fetchLeader asks for the leader, for its hold, and for the letter of that hold's kind.
-func (e *Election) fetchLeader(ctx context.Context) (l Leader, held, letter string, err error) {
+// fetchLeader asks for the leader and its hold.
+func (e *Election) fetchLeader(ctx context.Context) (holding, error) {
 	if err := e.root().Ready(ctx); err != nil {
-		return Leader{}, "", "", err
+		return holding{}, err
 	}
-	l, held, letter, err = readAll(e.base.Session.Runner.RunMany(ctx, appendCalls(nil, e.keys)))
-	return l, held, letter, acquire.CutShort(ctx, err)
+	h, err := readAll(e.base.Session.Runner.RunMany(ctx, appendCalls(nil, e.keys)))
+	return h, acquire.CutShort(ctx, err)
 }
 
 // Health asks the server for the leader, and returns nil if this process can take part: it reached the
@@ -124,7 +119,7 @@ func (e *Election) health(ctx context.Context) error {
 		return err
 	}
 	terms := e.registry.termsOf(e.keys.holder) // before the server is asked: it knows them, unless they are over
-	_, leads, _, err := e.fetchLeader(ctx)
+	h, err := e.fetchLeader(ctx)
 	if err != nil {
 		return err
 	}
@@ -134,7 +129,7 @@ func (e *Election) health(ctx context.Context) error {
 		case errors.Is(err, errs.ErrReleased), t.isResigned(): // resigned meanwhile
 		case err != nil && !errors.Is(err, ErrHandover): // a term that was asked to hand over keeps its lease until its work has stopped
 			return fmt.Errorf("the term is over, and was not resigned: %w", acquire.WithoutOp(err))
-		case leads != t.hold:
+		case h.hold != t.hold:
 			return fmt.Errorf("%w: the server names another leader, or none", errs.ErrLost)
 		}
 	}

@@ -36,46 +36,53 @@ const (
 //
 // session is the ID of the session that is to lead next: its first candidate moves to the head of the queue. Without one, "", the first
 // candidate of another session than the leader's is next. A candidate that is not living (docs/guarantees.md) is passed over, also
-// for the one that was named.
+// for the one that was named. Of the queue the first 1,000 tickets are read.
 //
 // A request is bound to the term. Handover repeats it each second until the leader has changed, or until ctx ends; then the
 // leader forgets it within 5 s, but may have begun to stop. A leader learns of it by a message; with WithPolling, or while it has no
 // subscription, by a question, one in each lease. A leader of an older release does not. Two round trips, and ten a second while it waits.
 //
-// It returns ErrNotHeld if no process leads, ErrWrongKind if a reentrant lock of the name is held, ErrNoCandidate if there is no such
-// candidate, and the errors of Leader. After an error the leader may still hand over.
+// It asks only a leader whose value it has read, which a term writes when it begins. While a fair lock of the name is held, it blocks, and
+// asks nobody.
+//
+// It returns ErrNotHeld if no process leads, ErrWrongKind if the name is held by a reentrant lock, or by a fair one with
+// signalbox.WithWanted, ErrNoCandidate if there is no such candidate, and the errors of Leader. After an error the leader may still hand
+// over.
 func (e *Election) Handover(ctx context.Context, session string) (Leader, error) {
 	l, err := e.handover(ctx, session)
 	return l, e.root().Explain("hand over", err)
 }
 
 func (e *Election) handover(ctx context.Context, session string) (Leader, error) {
-	first, held, letter, err := e.fetchLeader(ctx)
+	first, err := e.fetchLeader(ctx)
 	switch {
 	case err != nil:
 		return Leader{}, err
-	case first == (Leader{}):
+	case first.leader == (Leader{}):
 		return Leader{}, errs.ErrNotHeld
-	case letter != string(acquire.Ordered):
-		return Leader{}, proto.WrongKind(letter) // its holder would hear of no request, and the order of its waiters is not ours
+	case first.letter != string(acquire.Ordered):
+		return Leader{}, proto.WrongKind(first.letter) // its holder would hear of no request, and the order of its waiters is not ours
 	}
+	isTerm := first.hasValue // else it is a fair lock, or a term whose value is not written yet, or was lost
 	if err := e.base.Session.Handshake(ctx, e.keys.holder); err != nil {
 		return Leader{}, acquire.CutShort(ctx, err)
 	}
 	var requested time.Time // the zero time: at once
 	for {
-		if time.Since(requested) >= requestPause {
+		if isTerm && time.Since(requested) >= requestPause {
 			requested = time.Now()
-			if err := e.requestHandover(ctx, held[:min(len(held), proto.HoldSize)], session); err != nil {
+			if err := e.requestHandover(ctx, first.hold[:min(len(first.hold), proto.HoldSize)], session); err != nil {
 				return Leader{}, err
 			}
 		}
-		switch next, _, _, err := e.fetchLeader(ctx); {
+		next, err := e.fetchLeader(ctx)
+		switch {
 		case err != nil && wire.Judge(err) == wire.Final:
 			return Leader{}, err
-		case err == nil && next != (Leader{}) && next.Token != first.Token:
-			return next, nil
+		case err == nil && next.leader != (Leader{}) && next.leader.Token != first.leader.Token:
+			return next.leader, nil
 		}
+		isTerm = isTerm || next.hold == first.hold && next.hasValue
 		if e.base.Session.Sleep(ctx, pollPause, e.registry.Context().Done()); ctx.Err() != nil {
 			return Leader{}, errs.Ended(ctx)
 		}

@@ -77,31 +77,40 @@ func appendCalls(calls []wire.Call, k electionKeys) []wire.Call {
 	return append(calls, wire.Call{Script: proto.ElectionReadScript, Keys: []string{k.leader}}, proto.Native().DescribeCall(k.holder))
 }
 
-// readAll reads the replies to appendCalls. It returns the zero Leader if no process leads.
-func readAll(replies []wire.Outcome) (l Leader, held, letter string, err error) {
+// holding is what the server says about the leader.
+type holding struct {
+	leader   Leader // the zero Leader if no process leads
+	hold     string
+	letter   string // of the kind of the hold
+	hasValue bool   // the hold has written a value: it is a term, since each of them writes one, and no other lock does
+}
+
+// readAll reads the replies to appendCalls.
+func readAll(replies []wire.Outcome) (holding, error) {
 	for _, outcome := range replies {
 		if outcome.Err != nil {
-			return Leader{}, "", "", outcome.Err
+			return holding{}, outcome.Err
 		}
 	}
 	value := proto.ReadElectionValue(&replies[0].Reply)
 	if value.Code == wire.Foreign {
-		return Leader{}, "", "", foreign()
+		return holding{}, foreign()
 	}
-	holder, held, letter, err := proto.Native().ReadHold(replies[1].Reply)
+	holder, hold, letter, err := proto.Native().ReadHold(replies[1].Reply)
 	switch {
 	case errors.Is(err, errs.ErrNotHeld):
-		return Leader{}, "", "", nil
+		return holding{}, nil
 	case err != nil:
-		return Leader{}, "", "", err
+		return holding{}, err
 	case !strings.Contains(proto.Native().Lock.CompatibleKinds, letter):
-		return Leader{}, "", "", proto.WrongKind(letter)
+		return holding{}, proto.WrongKind(letter)
 	}
-	l = Leader{Token: holder.Token, Since: holder.Since, Label: holder.Label, Session: holder.Session}
-	if value.ID == held {
-		l.Value = value.Text
+	h := holding{hold: hold, letter: letter, hasValue: value.ID == hold}
+	h.leader = Leader{Token: holder.Token, Since: holder.Since, Label: holder.Label, Session: holder.Session}
+	if h.hasValue {
+		h.leader.Value = value.Text
 	}
-	return l, held, letter, nil
+	return h, nil
 }
 
 // electionRegistry holds the state of one session for elections: the observed ones, the terms, and the writes of values.
@@ -201,13 +210,13 @@ func (w *watchedElection) AppendPoll(calls []wire.Call) []wire.Call {
 
 // OnReply implements notify.Watched. If a later poll had its replies before, these say nothing new.
 func (w *watchedElection) OnReply(p notify.Poll, replies []wire.Outcome) (again bool, err error) {
-	leader, held, _, err := readAll(replies)
+	h, err := readAll(replies)
 	if err != nil {
 		return false, err
 	}
 	w.latest.ReplyLocked(p)
-	if proto.ReadElectionValue(&replies[0].Reply).ID == held || !w.isYoungLocked(leader.Token) {
-		w.latest.ShowLocked(p, leader, nil)
+	if h.hasValue || !w.isYoungLocked(h.leader.Token) {
+		w.latest.ShowLocked(p, h.leader, nil)
 	}
 	return false, nil
 }

@@ -93,7 +93,7 @@ func (t Term) Resign() error {
 // it, and the next term does not inherit it.
 //
 // While the server is away, or refuses for now, SetValue tries again until ctx ends. After an error
-// the value may be written or not, until the next SetValue. It returns ErrLost or ErrReleased if
+// the value may be written or not, until the next SetValue. It returns ErrLost, ErrReleased or ErrHandover if
 // the term is over.
 func (t Term) SetValue(ctx context.Context, value string) error {
 	if t.term == nil {

@@ -42,7 +42,7 @@ const (
 type vote struct {
 	result    voteResult
 	stamp     wire.Stamp    // the stamp of the hold, if granted
-	written   wire.Stamp    // the server's time of the reply, if granted
+	written   wire.Stamp    // the server's time of the reply, if granted, or of the sending, if uncertain
 	left      time.Duration // the time until the key ends, if held
 	rival     string        // the attempt that has the lock, if held
 	err       error
@@ -177,7 +177,8 @@ var errLate = errors.New("the server took longer than the lease lasts")
 
 func (b *ballot) tryOnce(ctx context.Context, i int, m *session.Session) vote {
 	l := b.lock
-	notAfter := m.NotAfter(0, timers.Now(), l.base.Terms.First())
+	now := timers.Now()
+	notAfter, sent := m.NotAfter(0, now, l.base.Terms.First()), m.NotAfter(0, now, 0)
 	lost := session.Footprint{Unknown: true, NotAfter: notAfter} // if there is no reply
 	waiterID := ""
 	if b.wantsMessage {
@@ -194,16 +195,15 @@ func (b *ballot) tryOnce(ctx context.Context, i int, m *session.Session) vote {
 	case wire.CrossSlot(err):
 		return vote{result: refused, err: fmt.Errorf("%w: several shards stand behind its address: a quorum is made of single servers: %w", errs.ErrBadOption, err)}
 	case err != nil && wire.MayHaveRun(err):
-		return vote{result: uncertain, err: err, footprint: lost}
+		return vote{result: uncertain, err: err, written: sent, footprint: lost}
 	case err != nil:
 		return vote{result: refused, err: err}
 	}
 	acquired := proto.ReadRedlockAcquired(&reply)
 	v := parseReply(acquired)
-	if v.footprint = (session.Footprint{Left: session.HoldLeft}); v.result == uncertain {
-		v.footprint = lost // the reply cannot be read
+	if v.footprint, v.written = (session.Footprint{Left: session.HoldLeft}), acquired.Now; v.result == uncertain {
+		v.footprint, v.written = lost, sent // the reply cannot be read
 	}
-	v.written = acquired.Now
 	if acquired.Now != 0 {
 		m.Clock.Observe(0, acquired.Now, timers.Now())
 	}

@@ -36,10 +36,11 @@ type healing []memberHealing
 // memberHealing is what is known of one server since healing began.
 type memberHealing struct {
 	confirmed  timers.Instant // when the last round was sent in which the server had the hold; zero if none
-	written    wire.Stamp     // the latest time at which a request without a reply may have written the hold; see writtenLocked
+	written    wire.Stamp     // when the request without a reply was sent that wrote the hold; see writtenLocked
 	reported   wire.Stamp     // the epoch that the server returned while it had no hold; 0 if none
 	reportedIn uint64         // the newest round that had begun when reported arrived
 	healed     timers.Instant // when the last heal was sent; zero if none
+	sent       wire.Stamp     // the same by the server's clock
 	notAfter   wire.Stamp     // the latest not-after of the heals
 	isSent     bool           // a heal has no reply yet
 	isUnknown  bool           // a heal that may have been executed had no reply
@@ -60,7 +61,8 @@ func (b *ballot) healingLocked() healing {
 	return b.mu.healing
 }
 
-// writtenLocked returns a time that is not before the server wrote the hold the last time, by its clock; 0 if it never did.
+// writtenLocked returns when the server wrote the hold the last time, by its clock, or when the request was sent that did; 0 if it never
+// did. No epoch begins between the two: within the quarantine an acquire writes nothing, nor does a heal that knows another epoch.
 func (b *ballot) writtenLocked(i int) wire.Stamp {
 	written := b.mu.healing[i].written
 	if v := &b.mu.servers[i].vote; v.result == granted {
@@ -86,10 +88,10 @@ func (h *quorumHold) observe(m *session.Session, sent timers.Instant, isThere bo
 	}
 	at.reported = 0
 	if server.result == uncertain {
-		at.written = max(at.written, server.footprint.NotAfter)
+		at.written = max(at.written, server.written)
 	}
 	if at.isSent || at.isUnknown {
-		at.written = max(at.written, at.notAfter)
+		at.written = max(at.written, at.sent)
 	}
 	return all.counts(i), h.lock.base.Quorum.Fenced && !server.isFenced && !all.hasEnded()
 }
@@ -144,6 +146,7 @@ func (h *quorumHold) beginHeal(m *session.Session, number uint64, life time.Dura
 	}
 	if life > 0 { // else it writes no hold, so the one that is there counts as before
 		at.healed, at.notAfter, at.isSent = timers.Now(), max(at.notAfter, notAfter), true
+		at.sent = m.NotAfter(0, at.healed, 0)
 	}
 	// The hold is counted in at the session until its ballot is closed, which it is not.
 	m.BeginDetached()

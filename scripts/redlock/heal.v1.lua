@@ -16,13 +16,13 @@
 --            stamp        of the lease's token, which is written
 --            ttl_ms       positive integer; 0 asks only
 --            greatest_us  the longest lease of any session for the name, in microseconds
---            granted      stamp that is not before the server wrote the hold the last time; zeros if
---              it never did
+--            granted      stamp that is not after the server wrote the hold the last time, and not
+--              before the epoch of that time; zeros if it never did
 --            reported     the epoch that was returned before; '' if the hold may be written after
 --              the quarantine alone
 --            fenced       '1' if tokens are ordered by the fence, or ''
 -- returns  {now, since, code, ...}  the server's time, since when it has its data, and by hold
---            1   the hold is there
+--            1   the hold is there, for ttl_ms at the least
 --            0   another hold has it, or the call only asks
 --            -2  the name is in use by another kind of lock, or a key is not ours
 --            -7  the server has its data since lately: not written
@@ -32,7 +32,7 @@
 --          {-2, '?'}  the epoch is not ours
 -- effects  writes KEYS; publishes nothing
 -- cost     O(holds): TIME, MGET, INFO twice, PTTL; SET for a new epoch; SET each, twice more with a
---          fence
+--          fence; PTTL and PEXPIRE for a hold that is there
 local epoch, not_after = KEYS[1], ARGV[1]
 assert(#KEYS % 2 == 1 and #ARGV == 7 * (#KEYS - 1) / 2 + 1, 'bad argument')
 for n = 1, (#KEYS - 1) / 2 do
@@ -61,6 +61,7 @@ end
 local since = recorded and string.sub(recorded, STAMP_START, STAMP_END)
 local ago_us = 0 -- so that it is not written that the life was compared
 
+-- include lock/longest
 -- include redlock/epoch
 -- Always: what is written within the quarantine rests on the comparison.
 local life = check_epoch()
@@ -78,18 +79,26 @@ for n = 1, (#KEYS - 1) / 2 do
   local value, code = values[2 * n], 0
   local is_hold = value and string.sub(value, 1, 4) == 'sb1q' and #value >= WAITER_END and #value <= WAITER_END + MAX_TAIL
   local is_floor = value and string.sub(value, 1, 4) == 'sb1-' and #value == STAMP_END
+  local floor = is_floor and string.sub(value, STAMP_START) or ''
   if is_hold then
     code = string.sub(value, ID_START, ID_END) == string.sub(hold, 1, ID_LENGTH) and 1 or 0
+    if code == 1 and ttl_ms ~= '0' and redis.call('PTTL', holder) < tonumber(ttl_ms) then
+      -- An acquire came late, behind the renewal that did not find the hold.
+      redis.call('PEXPIRE', holder, ttl_ms)
+      note_life(holder, ttl_ms, value)
+    end
   elseif value and not is_floor then
     code = -2
-  elseif since <= granted or is_floor and (string.sub(value, STAMP_START) == stamp or string.sub(value, STAMP_START) == granted) then
-    code = -9 -- a server that restarted with its data has a later epoch, and the stamp of the hold that was removed
+  elseif since <= granted or floor == stamp
+    or granted ~= NO_STAMP and floor >= granted and tonumber(floor) < tonumber(since) + greatest_us then
+    -- A server that restarted with its data has a later epoch, and a floor with the stamp of the hold
+    -- that was removed. A floor of this epoch is later: no vote passes within the quarantine.
+    code = -9
   elseif (life == '' or since ~= reported) and tonumber(since) + greatest_us > tonumber(now) then
     code = -7
   elseif ttl_ms ~= '0' then
     local text = 'sb1q' .. stamp .. hold .. (tonumber(ttl_ms) > NOTED_LIFE_MS and '\n' .. ttl_ms or '')
     local written
-    local floor = is_floor and string.sub(value, STAMP_START) or ''
     if floor > stamp and not raise_fence(fence, values[2 * n + 1], floor) then
       -- If this comes after the release, it is perhaps the floor of a later lease.
       written = {err = 'the floor would be lost'}
@@ -101,7 +110,7 @@ for n = 1, (#KEYS - 1) / 2 do
     code = not written and -2 or written['err'] and -8 or 1
   end
   if code == 1 and fenced == '1' then
-    if not (is_floor and string.sub(value, STAMP_START) > stamp) then -- else it is greater since now
+    if floor <= stamp then -- else it is greater since now
       code = raise_fence(fence, values[2 * n + 1], stamp) and 1 or -8
     end
     if is_hold and string.sub(value, STAMP_START, STAMP_END) < stamp then

@@ -229,6 +229,40 @@ func TestAReentrantLockHandsNothingOver(t *testing.T) {
 	})
 }
 
+// P6: who asks the holder of a fair lock waits, and no waiter of the lock is overtaken. A leader whose value was lost is asked when it is
+// written again.
+func TestAFairLockHandsNothingOver(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(f *fixture) {
+		users := f.queueUsers(4, time.Millisecond)
+		lease := atOnce(f.T, fair.New(users[0].Session, "a"))
+		first := queued(f.Context(), fair.New(users[1].Session, "a"))
+		time.Sleep(100 * time.Millisecond)
+		second := queued(f.Context(), fair.New(users[2].Session, "a"))
+		time.Sleep(time.Second)
+		ctx, cancel := context.WithTimeout(f.Context(), 5*time.Second)
+		defer cancel()
+		_, err := election.New(users[3].Session, "a").Handover(ctx, users[2].Session.ID())
+		require.ErrorIs(f, err, context.DeadlineExceeded)
+		require.NoError(f, lease.Unlock())
+		time.Sleep(time.Second)
+		require.Empty(f, second, "it was overtaken")
+		require.NoError(f, (<-first).lease.Unlock())
+		require.NoError(f, (<-second).lease.Unlock())
+	})
+	bubbleOfUsers(t, func(f *fixture) {
+		users := f.queueUsers(3, time.Millisecond)
+		f.runsElection(users[0].Session, 0)
+		f.runsElection(users[1].Session, 0)
+		f.redis.Del("sb:{a}:leader")
+		ctx, cancel := context.WithTimeout(f.Context(), election.DefaultLease+time.Second)
+		defer cancel()
+		l, err := election.New(users[2].Session, "a").Handover(ctx, "")
+		require.NoError(f, err)
+		require.Equal(f, users[1].Session.ID(), l.Session)
+	})
+}
+
 // P5: a request that the server executes long after its caller gave up asks no leader.
 func TestALateRequestAsksNoLeader(t *testing.T) {
 	t.Parallel()

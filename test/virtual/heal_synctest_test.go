@@ -57,20 +57,27 @@ func healBubble(t *testing.T, n int, test func(h *healServers)) {
 					} else {
 						h.others[i].Add(1)
 					}
-				case command == "INFO" && h.hides.Load():
-					c.WriteError("NOPERM this user has no permissions to run the 'info' command")
-					return true
-				case command == "INFO":
-					c.WriteBulk("role:master\r\nrun_id:" + h.life(i) + "\r\n")
-					return true
 				}
-				return false
+				return h.saysItsLife(i, c, command)
 			})
 			since := time.Now().Add(-time.Hour).UnixMicro()
 			require.NoError(h, f.redis.Set("sb:epoch", fmt.Sprintf("sb1e%016d%016d%s", since, since, h.life(i))))
 		}
 		test(h)
 	})
+}
+
+// saysItsLife replies to a command if that asks for the life of a server.
+func (h *healServers) saysItsLife(i int, c *server.Peer, command string) bool {
+	switch {
+	case command != "INFO":
+		return false
+	case h.hides.Load():
+		c.WriteError("NOPERM this user has no permissions to run the 'info' command")
+	default:
+		c.WriteBulk("role:master\r\nrun_id:" + h.life(i) + "\r\n")
+	}
+	return true
 }
 
 func (h *healServers) life(i int) string { return fmt.Sprintf("%040d", 1000*i+int(h.lives[i].Load())) }

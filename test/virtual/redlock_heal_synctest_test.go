@@ -46,8 +46,7 @@ func (h *healServers) intercept(i int, script *scripts.Script, by time.Duration,
 	h.delay.Store(nil)
 	f := h.servers[i].redis
 	f.Server().SetPreHook(func(c *server.Peer, command string, args ...string) bool {
-		switch {
-		case strings.HasPrefix(command, "EVAL"):
+		if strings.HasPrefix(command, "EVAL") {
 			f.SetTime(time.Now().Add(h.aheadOf(i)))
 			if args[0] == script.SHA1 && !isDelayed && due() {
 				isDelayed = true
@@ -55,11 +54,8 @@ func (h *healServers) intercept(i int, script *scripts.Script, by time.Duration,
 				c.Close()
 				return true
 			}
-		case command == "INFO":
-			c.WriteBulk("role:master\r\nrun_id:" + h.life(i) + "\r\n")
-			return true
 		}
-		return false
+		return h.saysItsLife(i, c, command)
 	})
 	return d.sent
 }
@@ -111,5 +107,88 @@ func TestRedlockHeals_LetNoTokenFall(t *testing.T) {
 		last := h.mustLock(third)
 		require.Greater(h, last.Token(), later.Token())
 		require.NoError(h, last.Unlock())
+	})
+}
+
+// ForceUnlock: a server that removed the hold, and restarted with its data, gets it back nowhere: whatever stamp the hold had, whoever voted
+// there since, and however late its session asks.
+func TestRedlockHeals_NotWhatARestartedServerRemoved(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		lease  time.Duration
+		before func(h *healServers, mu *redlock.Lock) // what happens before the lock is acquired
+		votes  bool                                   // a rival votes at the server after it removed the hold
+	}{
+		"StampIsAhead": {30 * time.Second, func(h *healServers, mu *redlock.Lock) {
+			require.NoError(h, h.mustLock(mu).Unlock()) // its floor is ahead of the first server's clock
+			time.Sleep(100 * time.Millisecond)
+		}, false},
+		"NoReply": {30 * time.Second, func(h *healServers, _ *redlock.Lock) {
+			h.intercept(0, proto.RedlockAcquireScript, 0, func() bool { return true })
+		}, false},
+		"RivalVoted": {30 * time.Second, func(*healServers, *redlock.Lock) {}, true},
+		"LongLease":  {10 * time.Minute, func(*healServers, *redlock.Lock) {}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			healBubble(t, 3, func(h *healServers) {
+				h.setAhead(1, time.Second) // the token is not the stamp of the hold on the first server
+				sessions, wires := h.process()
+				for _, w := range wires {
+					w.latency.Store(int64(hop))
+				}
+				mu := redlock.New(sessions, "a", signalbox.WithRenewedLease(c.lease))
+				h.warm(mu)
+				c.before(h, mu)
+				lease := h.mustLock(mu)
+				time.Sleep(2 * time.Second)
+				require.Equal(h, 3, h.holds())
+				others, otherWires := h.process()
+				other := redlock.New(others, "a", signalbox.WithRenewedLease(c.lease))
+				_, err := other.Holder(h.Context())
+				require.NoError(h, err)
+				for i := range wires {
+					wires[i].losesMessages.Store(true)
+					if i > 0 {
+						otherWires[i].refuse()
+					}
+				}
+				require.Error(h, other.ForceUnlock(h.Context()))
+				time.Sleep(time.Second) // it does not wait for the first server, once two have failed
+				if c.votes {
+					_, err = other.TryLock(h.Context())
+					require.Error(h, err)
+					time.Sleep(time.Second)
+				}
+				require.False(h, h.has(0, "a"))
+				h.lives[0].Add(1)
+				time.Sleep(30*time.Second + 2*c.lease/3)
+				require.NoError(h, lease.Err(), "two servers have it")
+				require.False(h, h.has(0, "a"))
+				require.NoError(h, lease.Unlock())
+			})
+		})
+	}
+}
+
+// P2: a server that lost its data soon after an acquire whose reply was lost, too, as if it had crashed, has removed nothing.
+func TestRedlockHeals_AfterACrashBesideALostReply(t *testing.T) {
+	t.Parallel()
+	healBubble(t, 3, func(h *healServers) {
+		sessions, _ := h.process()
+		mu := redlock.New(sessions, "a")
+		h.warm(mu)
+		others, _ := h.process()
+		other := redlock.New(others, "b")
+		h.warm(other)
+		h.intercept(1, proto.RedlockAcquireScript, 0, func() bool { return true })
+		lease := h.mustLock(mu)
+		time.Sleep(1200 * time.Millisecond)
+		require.Equal(h, 3, h.holds(), "it was renewed")
+		h.lose(1)
+		h.warm(other) // whose vote begins the epoch
+		time.Sleep(11 * time.Second)
+		require.True(h, h.has(1, "a"))
+		require.NoError(h, lease.Unlock())
 	})
 }
