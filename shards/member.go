@@ -88,7 +88,9 @@ func newMember(ctx context.Context, g *Group) *Member {
 func (m *Member) start() {
 	m.group.registry.add(m)
 	m.mu.Lock()
-	m.joinLocked("")
+	if m.mu.cause == nil { // else Close has begun since, and the member is over
+		m.joinLocked("")
+	}
 	m.unlock()
 	if err := m.group.base.Session.Ready(); err != nil {
 		m.leave(err) // Close may have begun before the registry knew the member
