@@ -53,7 +53,7 @@ type membership struct {
 
 	// The lock of the Member guards these.
 	state    membershipState
-	isLost   bool          // a caller of lose ends it
+	isLost   bool          // a caller of lose ends it: it takes nothing more
 	joinedAt time.Duration // monotonic: when the server replied to its join
 	isKnown  bool          // the join was reported, and the end was not
 	hinted   bool          // a message says that there is news
@@ -249,7 +249,7 @@ func (l *listener) hint() {
 
 // take makes a grant of what the server granted, or declines it:
 //
-//   - a membership that retires takes nothing more;
+//   - a membership that retires, or is about to since its lease is lost, takes nothing more: nobody would stop that;
 //   - work of an earlier grant of the shard still runs in this process. The shard goes to another member, or comes again;
 //   - the token is not greater than that of an earlier grant, so a server that lost writes or an old reply grants it;
 //   - the reader of Changes has not taken up what was granted before.
@@ -261,7 +261,7 @@ func (ms *membership) take(e newsEntry, count int) {
 	switch {
 	case known != nil && known.membership == ms && known.stamp == e.stamp:
 		return // replied before
-	case ms.state == retiring:
+	case ms.state == retiring, ms.isLost:
 		ms.known = 0 // the server does not know that it leaves, or has not known it
 		ms.releaseLocked(e.name, e.stamp, release{declined: true})
 		return
