@@ -161,6 +161,11 @@ func (ms *membership) lose(cause error) {
 		}
 	}
 	lost := namesOf(own)
+	for _, r := range ms.releases { // which the server has yet to learn
+		if !r.leaves {
+			lost = append(lost, r.name)
+		}
+	}
 	m.mu.Unlock()
 	ms.cancel(m.group.base.Named("", cause)) // by each caller, which finds it ended
 	if !isFirst {
@@ -316,7 +321,7 @@ func (ms *membership) give(e newsEntry, cause error) {
 	m.mu.last = max(m.mu.last, e.stamp) // so that no late reply begins its work
 	if g == nil || g.membership != ms || g.stamp != e.stamp {
 		isDue := slices.ContainsFunc(ms.releases, func(r *released) bool { return r.stamp == e.stamp })
-		ms.releaseLocked(e.name, e.stamp, release{declined: !isDue})
+		ms.releaseLocked(e.name, e.stamp, release{declined: !isDue}).leaves = errors.Is(cause, ErrRemoved)
 		m.mu.Unlock()
 		return
 	}
