@@ -418,5 +418,6 @@ func (ms *membership) handle(p proto.ShardsPolled, news []newsEntry) {
 	ms.member.mu.Unlock()
 	if p.WantsNames && ms.poller.names == nil {
 		ms.poller.names = newSyncer(ms.member.group, ms.member.group.set.names)
+		ms.poller.names.since = max(setIn(p.Known), p.Now.Text())
 	}
 }
