@@ -147,8 +147,8 @@ func (ms *membership) Renewed() (key, hold string) { return ms.member.group.ends
 // OnTermEnd implements hold.Owner.
 func (ms *membership) OnTermEnd(end hold.End) { ms.lose(end.Why()) }
 
-// lose ends the lease here, first the contexts that are bound to it. The member joins again, unless it leaves. What it has is read
-// before that: work may return, and release its shard, as soon as its context ends.
+// lose ends the lease here, first the contexts that are bound to it. The member joins again, unless it leaves. What it has is recorded
+// before that: work may return, and release or finish its shard, as soon as its context ends.
 func (ms *membership) lose(cause error) {
 	m := ms.member
 	m.mu.Lock()
@@ -166,6 +166,10 @@ func (ms *membership) lose(cause error) {
 			lost = append(lost, r.name)
 		}
 	}
+	if isFirst {
+		isYoung := timers.Now().Mono()-ms.joinedAt < m.group.base.Terms.Lease // the shards of the last one may have no owner yet
+		m.lostLocked(lost, setIn(m.mu.desired.known), isYoung || m.mu.unsaid)
+	}
 	m.mu.Unlock()
 	ms.cancel(m.group.base.Named("", cause)) // by each caller, which finds it ended
 	if !isFirst {
@@ -182,8 +186,6 @@ func (ms *membership) lose(cause error) {
 	if m.mu.cause == nil {
 		m.joinLocked(ms.number)
 	}
-	isYoung := timers.Now().Mono()-ms.joinedAt < m.group.base.Terms.Lease // the shards of the last one may have no owner yet
-	m.lostLocked(lost, setIn(m.mu.desired.known), isYoung || m.mu.unsaid)
 	m.unlock()
 	if len(own) > 0 {
 		m.group.base.LogLost(hold.End{Cause: cause, Leased: true})
