@@ -130,6 +130,7 @@ local SQRT3_STEP = 0.7320508076 -- and of all donors
 local NEWEST = '' -- the element of each key that says of which version the key is; no shard has this name
 local NEWEST_ENTRY = 'z:' -- in the index the version is behind it
 local NO_DIGEST = '-' -- the digest of a set of names while a caller lists it
+local OTHER_DIGEST = '+' -- the same, and a name has left by itself meanwhile
 local KNOWN_LENGTH = 37 -- what a member knows of a group, without the request: two stamps, a count
 local LOSSES_LENGTH = 4
 local WEIGHT_DIGITS = 4

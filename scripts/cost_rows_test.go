@@ -479,7 +479,7 @@ func aNamedGroup(m *measured, n int) {
 		if i > 0 {
 			after = fmt.Sprintf("%06d", i-1)
 		}
-		_, err = m.tryKeys(proto.ShardsSyncScript, keys, ours, "x", after, names, 0, later, "PUBLISH", "c")
+		_, err = m.tryKeys(proto.ShardsSyncScript, keys, ours, "x", "", after, names, 0, later, "PUBLISH", "c")
 		require.NoError(m, err)
 	}
 }
@@ -513,8 +513,8 @@ func shardCosts() []costRow {
 		{script: proto.ShardsReadScript, crowd: "Shards", base: 200 + 3*512, fill: aShardGroup, keys: keys, args: with(digits(0), digits(0), digits(0), "")},
 		{script: proto.ShardsSetScript, crowd: "Shards", base: one, fill: aShardGroup, keys: keys, args: with(nextMember, 2, 9, "l", "elsewhere", 1, "PUBLISH", "c")},
 		{script: proto.ShardsMoveScript, crowd: "Shards", base: one, fill: aShardGroup, keys: keys, args: with("0", nextMember, later, "PUBLISH", "c")},
-		{script: proto.ShardsResizeScript, crowd: "Shards", base: sixteen, fill: aShardGroup, keys: keys, args: with(9, later, "PUBLISH", "c")},
-		{script: proto.ShardsSyncScript, crowd: "Names", base: sixteen, fill: aNamedGroup, keys: keys, args: with(ours, "y", "", namesBehind(0, 9), 0, later, "PUBLISH", "c")},
+		{script: proto.ShardsResizeScript, crowd: "Shards", base: sixteen, fill: aShardGroup, keys: keys, args: with(9, ours, later, "PUBLISH", "c")},
+		{script: proto.ShardsSyncScript, crowd: "Names", base: sixteen, fill: aNamedGroup, keys: keys, args: with(ours, "y", "", "", namesBehind(0, 9), 0, later, "PUBLISH", "c")},
 		{script: proto.ShardsListScript, crowd: "Shards", base: one, fill: aShardGroup, keys: keys, args: with(10)},
 		{script: proto.ShardsEndScript, crowd: "Shards", base: sixteen, fill: aShardGroup, keys: keys, args: with(firstMember, "PUBLISH", "c")},
 	}

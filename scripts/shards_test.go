@@ -67,8 +67,8 @@ func TestAKeyThatIsNoGroupIsLeftAlone(t *testing.T) {
 				proto.ShardsReadScript:    {digits(0), digits(0), digits(0), ""},
 				proto.ShardsSetScript:     {firstMember, 1, 1, "l", "", 1, "PUBLISH", "c"},
 				proto.ShardsMoveScript:    {"0", firstMember, later, "PUBLISH", "c"},
-				proto.ShardsResizeScript:  {8, later, "PUBLISH", "c"},
-				proto.ShardsSyncScript:    {ours, "x", "", "", 1, later, "PUBLISH", "c"},
+				proto.ShardsResizeScript:  {8, ours, later, "PUBLISH", "c"},
+				proto.ShardsSyncScript:    {ours, "x", "", "", "", 1, later, "PUBLISH", "c"},
 				proto.ShardsListScript:    {10},
 				proto.ShardsEndScript:     {firstMember, "PUBLISH", "c"},
 			} {

@@ -67,14 +67,17 @@ type released struct {
 	release
 	tries
 
-	name  string
-	stamp wire.Stamp
-	alone bool // the server refused it with others
+	name   string
+	stamp  wire.Stamp
+	leaves bool // the name leaves the set
+	alone  bool // the server refused it with others
 }
 
-// releaseLocked makes the poller release a shard at the server.
-func (ms *membership) releaseLocked(name string, stamp wire.Stamp, how release) {
-	ms.releases = append(ms.releases, &released{release: how, tries: tries{due: timers.Now()}, name: name, stamp: stamp})
+// releaseLocked makes the poller release a shard at the server. The caller may write leaves until it releases the lock.
+func (ms *membership) releaseLocked(name string, stamp wire.Stamp, how release) *released {
+	r := &released{release: how, tries: tries{due: timers.Now()}, name: name, stamp: stamp, leaves: how.finished}
+	ms.releases = append(ms.releases, r)
+	return r
 }
 
 // err returns nil while the work may continue, else why not.
@@ -129,9 +132,12 @@ func (m *Member) endLocked(g *grant, how release) {
 	if how.elsewhere > 0 {
 		m.mu.away[g.name] = timers.Now().Add(how.elsewhere)
 	}
+	if how.finished {
+		m.mu.lost = slices.DeleteFunc(slices.Clone(m.mu.lost), func(name string) bool { return name == g.name })
+	}
 	delete(m.mu.grants, g.name)
 	g.membership.owned--
-	g.membership.releaseLocked(g.name, g.stamp, how)
+	g.membership.releaseLocked(g.name, g.stamp, how).leaves = how.finished || errors.Is(context.Cause(g.root), ErrRemoved)
 	g.membership.wakePoller()
 	m.wakeLocked()
 }

@@ -88,7 +88,9 @@ func newMember(ctx context.Context, g *Group) *Member {
 func (m *Member) start() {
 	m.group.registry.add(m)
 	m.mu.Lock()
-	m.joinLocked("")
+	if m.mu.cause == nil { // else Close has begun since, and the member is over
+		m.joinLocked("")
+	}
 	m.unlock()
 	if err := m.group.base.Session.Ready(); err != nil {
 		m.leave(err) // Close may have begun before the registry knew the member
@@ -176,7 +178,8 @@ func (m *Member) Done() <-chan struct{} {
 }
 
 // Own returns the ownership of a shard, and whether the member owns it and may work: by its lease and this host's clocks. It
-// takes the shard up, as a reader of Changes does. The name of a shard of Count is its index, in decimal. No round trip.
+// takes the shard up, as a reader of Changes does: call Shard.Release when Shard.Done is closed and the work has stopped. The name of a
+// shard of Count is its index, in decimal. No round trip.
 func (m *Member) Own(name string) (Shard, bool) {
 	if m == nil || m.group == nil {
 		return Shard{}, false

@@ -53,7 +53,7 @@ type membership struct {
 
 	// The lock of the Member guards these.
 	state    membershipState
-	isLost   bool          // a caller of lose ends it
+	isLost   bool          // a caller of lose ends it: it takes nothing more
 	joinedAt time.Duration // monotonic: when the server replied to its join
 	isKnown  bool          // the join was reported, and the end was not
 	hinted   bool          // a message says that there is news
@@ -147,8 +147,8 @@ func (ms *membership) Renewed() (key, hold string) { return ms.member.group.ends
 // OnTermEnd implements hold.Owner.
 func (ms *membership) OnTermEnd(end hold.End) { ms.lose(end.Why()) }
 
-// lose ends the lease here, first the contexts that are bound to it. The member joins again, unless it leaves. What it has is read
-// before that: work may return, and release its shard, as soon as its context ends.
+// lose ends the lease here, first the contexts that are bound to it. The member joins again, unless it leaves. What it has is recorded
+// before that: work may return, and release or finish its shard, as soon as its context ends.
 func (ms *membership) lose(cause error) {
 	m := ms.member
 	m.mu.Lock()
@@ -161,6 +161,15 @@ func (ms *membership) lose(cause error) {
 		}
 	}
 	lost := namesOf(own)
+	for _, r := range ms.releases { // which the server has yet to learn
+		if !r.leaves {
+			lost = append(lost, r.name)
+		}
+	}
+	if isFirst {
+		isYoung := timers.Now().Mono()-ms.joinedAt < m.group.base.Terms.Lease // the shards of the last one may have no owner yet
+		m.lostLocked(lost, setIn(m.mu.desired.known), isYoung || m.mu.unsaid)
+	}
 	m.mu.Unlock()
 	ms.cancel(m.group.base.Named("", cause)) // by each caller, which finds it ended
 	if !isFirst {
@@ -177,8 +186,6 @@ func (ms *membership) lose(cause error) {
 	if m.mu.cause == nil {
 		m.joinLocked(ms.number)
 	}
-	isYoung := timers.Now().Mono()-ms.joinedAt < m.group.base.Terms.Lease // the shards of the last one may have no owner yet
-	m.lostLocked(lost, setIn(m.mu.desired.known), isYoung || m.mu.unsaid)
 	m.unlock()
 	if len(own) > 0 {
 		m.group.base.LogLost(hold.End{Cause: cause, Leased: true})
@@ -249,7 +256,7 @@ func (l *listener) hint() {
 
 // take makes a grant of what the server granted, or declines it:
 //
-//   - a membership that retires takes nothing more;
+//   - a membership that retires, or is about to since its lease is lost, takes nothing more: nobody would stop that;
 //   - work of an earlier grant of the shard still runs in this process. The shard goes to another member, or comes again;
 //   - the token is not greater than that of an earlier grant, so a server that lost writes or an old reply grants it;
 //   - the reader of Changes has not taken up what was granted before.
@@ -261,7 +268,7 @@ func (ms *membership) take(e newsEntry, count int) {
 	switch {
 	case known != nil && known.membership == ms && known.stamp == e.stamp:
 		return // replied before
-	case ms.state == retiring:
+	case ms.state == retiring, ms.isLost:
 		ms.known = 0 // the server does not know that it leaves, or has not known it
 		ms.releaseLocked(e.name, e.stamp, release{declined: true})
 		return
@@ -316,7 +323,7 @@ func (ms *membership) give(e newsEntry, cause error) {
 	m.mu.last = max(m.mu.last, e.stamp) // so that no late reply begins its work
 	if g == nil || g.membership != ms || g.stamp != e.stamp {
 		isDue := slices.ContainsFunc(ms.releases, func(r *released) bool { return r.stamp == e.stamp })
-		ms.releaseLocked(e.name, e.stamp, release{declined: !isDue})
+		ms.releaseLocked(e.name, e.stamp, release{declined: !isDue}).leaves = errors.Is(cause, ErrRemoved)
 		m.mu.Unlock()
 		return
 	}
@@ -413,5 +420,6 @@ func (ms *membership) handle(p proto.ShardsPolled, news []newsEntry) {
 	ms.member.mu.Unlock()
 	if p.WantsNames && ms.poller.names == nil {
 		ms.poller.names = newSyncer(ms.member.group, ms.member.group.set.names)
+		ms.poller.names.since = max(setIn(p.Known), p.Now.Text())
 	}
 }

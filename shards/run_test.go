@@ -102,6 +102,14 @@ func TestShardMovesWhenItsFunctionHasReturned(t *testing.T) {
 	a.await(t, func(v *shards.View) bool { return len(v.Members) == 0 && v.Unowned == 8 })
 }
 
+// A member of a session that closes just when it was counted in begins no membership.
+func TestAMemberOfASessionThatClosesDoesNotJoin(t *testing.T) {
+	t.Parallel()
+	joins, err := shards.StartsAfterClose(shards.New(locktest.Session(t, redistest.Start(t)), "a", shards.Count(8)))
+	require.NoError(t, err)
+	require.False(t, joins)
+}
+
 // P9: a key of another program is no group, and a member with another count joins the group that exists unless it must not.
 func TestForeignKeysAndOtherCounts(t *testing.T) {
 	t.Parallel()

@@ -63,6 +63,8 @@ type syncer struct {
 	names  []string // those of the pages that are not sent yet
 	after  string   // the last name of the page before
 	adds   bool     // the names come, and no other name leaves
+	since  string   // what a caller lists after this stamp counts, and not these names; "" if a caller lists them
+	begun  string   // when the round began, as the server has replied to its first page
 }
 
 func newSyncer(g *Group, names []string) *syncer {
@@ -136,7 +138,9 @@ func (ms *membership) restoreSet() error {
 	m, g, known := ms.member, ms.member.group, ms.poller.lostSet
 	ms.poller.lostSet = ""
 	g.base.LogFailed(errLostWrites)
-	_, _, err := ms.send(g.call(proto.ShardsResizeScript, proto.ShardsResize{Known: known, NotAfter: g.notAfter(), Publish: g.publish()}.AppendTo(nil)))
+	_, _, err := ms.send(g.call(proto.ShardsResizeScript, proto.ShardsResize{
+		Known: known, ID: g.base.Session.NewTicket(), NotAfter: g.notAfter(), Publish: g.publish(),
+	}.AppendTo(nil)))
 	if ms.isGivenUp("the set that it had lost", err) {
 		m.mu.Lock()
 		m.mu.desired.known, err = "", nil // the next poll says what counts
@@ -188,12 +192,15 @@ func (s *syncer) step(send func(wire.Call) (wire.Reply, bool, error)) (whole boo
 	for _, name := range page {
 		text = appendText(text, name)
 	}
-	last := proto.Flag(len(page) == len(s.names))
-	if s.adds {
+	last, since := proto.Flag(len(page) == len(s.names)), s.since
+	switch {
+	case s.adds:
 		last = "a"
+	case s.after != "":
+		since = s.begun
 	}
 	reply, missing, err := send(g.call(proto.ShardsSyncScript, proto.ShardsSync{
-		ID: s.id, Digest: s.digest, After: s.after, Names: string(text), Last: last, NotAfter: g.notAfter(), Publish: g.publish(),
+		ID: s.id, Digest: s.digest, Since: since, After: s.after, Names: string(text), Last: last, NotAfter: g.notAfter(), Publish: g.publish(),
 	}.AppendTo(nil)))
 	synced := proto.ReadShardsChanged(&reply)
 	switch {
@@ -211,7 +218,7 @@ func (s *syncer) step(send func(wire.Call) (wire.Reply, bool, error)) (whole boo
 		}
 		return s.adds, nil
 	}
-	s.names, s.after = s.names[len(page):], page[len(page)-1]
+	s.names, s.after, s.begun = s.names[len(page):], page[len(page)-1], synced.SetAt
 	return false, nil
 }
 
@@ -230,11 +237,12 @@ func (g *Group) resize(ctx context.Context, n int) error {
 	if err := Count(n).err; err != nil {
 		return err
 	}
+	id := g.base.Session.NewTicket()
 	for since := ""; ; {
 		left := int64(0)
 		err := g.repeat(ctx, func() error {
 			reply, missing, err := g.request(ctx, g.call(proto.ShardsResizeScript, proto.ShardsResize{
-				Known: since + strconv.Itoa(n), NotAfter: g.notAfter(), Publish: g.publish(),
+				Known: since + strconv.Itoa(n), ID: id, NotAfter: g.notAfter(), Publish: g.publish(),
 			}.AppendTo(nil)))
 			if err == nil && missing {
 				err = errNoGroup

@@ -173,24 +173,24 @@ func (c ShardsMove) AppendTo(args []string) []string {
 
 // ShardsResize is the call of shards/resize.
 type ShardsResize struct {
-	Known, NotAfter string
+	Known, ID, NotAfter string
 	Publish
 }
 
 // AppendTo appends the arguments in the order of the header.
 func (c ShardsResize) AppendTo(args []string) []string {
-	return append(args, c.Known, c.NotAfter, c.Verb, c.Channel)
+	return append(args, c.Known, c.ID, c.NotAfter, c.Verb, c.Channel)
 }
 
 // ShardsSync is the call of shards/sync.
 type ShardsSync struct {
-	ID, Digest, After, Names, Last, NotAfter string
+	ID, Digest, Since, After, Names, Last, NotAfter string
 	Publish
 }
 
 // AppendTo appends the arguments in the order of the header.
 func (c ShardsSync) AppendTo(args []string) []string {
-	return append(args, c.ID, c.Digest, c.After, c.Names, c.Last, c.NotAfter, c.Verb, c.Channel)
+	return append(args, c.ID, c.Digest, c.Since, c.After, c.Names, c.Last, c.NotAfter, c.Verb, c.Channel)
 }
 
 // ShardsRead is the call of shards/read.
@@ -253,6 +253,7 @@ func ReadShardsJoined(r *wire.Reply) (ShardsJoined, error) {
 
 // ShardsPolled is the reply of shards/poll to a member.
 type ShardsPolled struct {
+	Now        wire.Stamp // the server's time
 	Life       time.Duration
 	More       bool
 	Count      int
@@ -269,7 +270,7 @@ func ReadShardsPolled(r *wire.Reply) (ShardsPolled, error) {
 		return ShardsPolled{}, wire.ErrUnreadable
 	}
 	return ShardsPolled{
-		Life: microseconds(r.Int(2)), More: r.Int(3) == 1, Count: int(r.Int(4)), News: r.Text(5), Known: r.Text(6),
+		Now: r.Stamp(1), Life: microseconds(r.Int(2)), More: r.Int(3) == 1, Count: int(r.Int(4)), News: r.Text(5), Known: r.Text(6),
 		WantsNames: r.Int(7) == 1, Read: r.Text(8), Said: uint64(max(r.Int(9), 0)), //nolint:gosec // it is 0 or more
 	}, nil
 }
@@ -281,7 +282,7 @@ type ShardsChanged struct {
 	Left   int64  // of leave and resize
 	Whole  bool   // of sync: the round is over
 	Partly bool   // of sync: this part is to be sent again
-	SetAt  string // of resize: the stamp of the set
+	SetAt  string // of resize: the stamp of the set; of sync: when the round began
 }
 
 // ReadShardsChanged reads the reply of a script that changes a group.

@@ -14,9 +14,11 @@
 --            sent again: if a caller has given the group another set since, that one counts. Or what
 --            shards/poll returned of the group, of a later set than it returns now: the server has
 --            lost that set, and has it again
--- ARGV[2]  not_after  stamp: later than that nothing is done
--- ARGV[3]  verb  PUBLISH or SPUBLISH
--- ARGV[4]  channel  of news, without the session that it ends with
+-- ARGV[2]  id  of the caller's request: session (22) and attempt (19). Once it was executed it
+--          changes nothing when it is sent again, since its reply was lost
+-- ARGV[3]  not_after  stamp: later than that nothing is done
+-- ARGV[4]  verb  PUBLISH or SPUBLISH
+-- ARGV[5]  channel  of news, without the session that it ends with
 -- returns  {1, now, more, left, set_at}  left shards of the old set have an owner; the new set is
 --            there if it is 0, or another one that counts. more is 1 if a poll is due at once, and
 --            set_at is the stamp of the set
@@ -25,13 +27,14 @@
 --          {-5, count, names}  the shards of the group have names
 -- effects  writes the KEYS; publishes number to the channels of the sessions whose members are
 --          concerned
--- cost     O(log n): TIME, HMGET, HGET twice, ZSCORE five times, ZRANGE three times, ZLEXCOUNT,
---          ZADD five times, ZREM, HSET three times; about 15 for each shard that is asked for, of
+-- cost     O(log n): TIME, HMGET twice, HGET twice, ZSCORE five times, ZRANGE three times, ZLEXCOUNT,
+--          ZADD five times, ZREM, HSET four times; about 15 for each shard that is asked for, of
 --          which a call does 16; at the end UNLINK, and ZADD for each member
 local group, members, ends, donors, takers, proven, rows, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
-local known, not_after, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local known, id, not_after, verb, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local is_again = string.len(known) > STAMP_LENGTH and string.len(known) < KNOWN_LENGTH
 local count = is_again and string.sub(known, STAMP_LENGTH + 1) or string.len(known) < KNOWN_LENGTH and known
+assert(#id == ID_LENGTH, 'bad argument')
 assert(not count and string.find(known, '^%d+%w*$') and string.len(known) <= KNOWN_LENGTH + MAX_SHARD_NAME
   or count and string.find(count, '^[1-9]%d*$') and count - MAX_SHARDS <= 0, 'bad argument')
 
@@ -48,11 +51,15 @@ if count and state.names == 1 then
   return {-5, state.count, state.names}
 end
 local replaces = tonumber(count) ~= state.count and tonumber(count) or 0
-local is_overtaken = is_again and string.sub(known, 1, STAMP_LENGTH) < digits(state.set_at)
+local last, former = unpack(redis.call('HMGET', group, 'resize_id', 'former_resize'))
+local is_overtaken = is_again and string.sub(known, 1, STAMP_LENGTH) < digits(state.set_at) or id == former
 if not count then
   restore()
-elseif not is_overtaken and replaces ~= state.resize then
-  state.resize, state.set_at = replaces, tonumber(next_version())
+elseif not is_overtaken and id ~= last then
+  redis.call('HSET', group, 'resize_id', id, 'former_resize', last or '')
+  if replaces ~= state.resize then
+    state.resize, state.set_at = replaces, tonumber(next_version())
+  end
 end
 local set_at = digits(state.set_at) -- before what members request replaces the new set
 work()

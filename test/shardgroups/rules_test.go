@@ -727,7 +727,7 @@ func restsWhileItDrains(tb testing.TB) {
 		w.call(proto.ShardsMoveScript, shard, next.number, digits(w.clock+second), "PUBLISH", channel)
 	}
 	for range 10 {
-		w.call(proto.ShardsResizeScript, 50, digits(w.clock+second), "PUBLISH", channel)
+		w.resize(50)
 	}
 	w.passes(second)
 	next.polls() // which fails if there is always more

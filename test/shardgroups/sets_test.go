@@ -15,7 +15,14 @@ import (
 
 func (w *world) resize(count int) []any {
 	w.Helper()
-	return w.call(proto.ShardsResizeScript, count, digits(w.clock+second), "PUBLISH", channel)
+	w.ids++
+	return w.resizeAs(w.ids, count)
+}
+
+// resizeAs sends a request of a caller, again if the id has been there.
+func (w *world) resizeAs(id int, known any) []any {
+	w.Helper()
+	return w.call(proto.ShardsResizeScript, known, fmt.Sprintf("%041d", id), digits(w.clock+second), "PUBLISH", channel)
 }
 
 // None of the new set is granted before all of the old one are released.
@@ -49,17 +56,19 @@ func TestAResizeThatIsSentAgainUndoesNoLaterOne(t *testing.T) { t.Parallel(); re
 func resizesTwice(tb testing.TB) {
 	tb.Helper()
 	w := evenWorld(tb, 40, 2)
-	again := func(first []any) []any {
-		return w.call(proto.ShardsResizeScript, textOf(first[4])+"50", digits(w.clock+second), "PUBLISH", channel)
-	}
 	first := w.resize(50)
+	id := w.ids
+	again := func(first []any) []any { return w.resizeAs(id, textOf(first[4])+"50") }
 	require.Equal(tb, int64(40), again(first)[3])
 	require.Positive(tb, w.resize(30)[3])
 	require.Equal(tb, int64(0), again(first)[3])
+	require.Equal(tb, int64(0), w.resizeAs(id, 50)[3], "its first reply was lost")
 	w.count = 30
 	w.runs(5*second, second)
 	w.requireEven()
 	require.Equal(tb, int64(0), again(first)[3])
+	require.Equal(tb, int64(0), w.resizeAs(id, 50)[3])
+	id = 0
 	lost := []any{nil, nil, nil, nil, digits(w.clock + second)}
 	require.Positive(tb, again(lost)[3])
 	w.count = 50
@@ -117,8 +126,11 @@ type round struct {
 	*world
 
 	id     int
+	of     int      // the session
 	names  []string // those of the pages that are not sent yet
 	digest string
+	since  string // of the first page: what callers list later counts; "" if a caller lists them
+	begun  string
 	after  string
 	calls  int
 }
@@ -140,12 +152,16 @@ func (r *round) page() (whole bool) {
 	if len(page) == len(r.names) {
 		last = 1
 	}
+	since := r.since
+	if r.after != "" {
+		since = r.begun
+	}
 	for {
-		reply := r.call(proto.ShardsSyncScript, fmt.Sprintf("%041d", r.id), r.digest, r.after, text.String(), last, digits(r.clock+second), "PUBLISH", channel)
+		reply := r.call(proto.ShardsSyncScript, fmt.Sprintf("%022d%019d", r.of, r.id), r.digest, since, r.after, text.String(), last, digits(r.clock+second), "PUBLISH", channel)
 		r.calls++
 		require.Less(r, r.calls, 100)
 		if integer(reply[0]) == 1 {
-			whole = integer(reply[3]) == 1
+			whole, r.begun = integer(reply[3]) == 1, textOf(reply[4])
 			break
 		}
 	}
@@ -153,6 +169,23 @@ func (r *round) page() (whole bool) {
 		r.after, r.names = page[len(page)-1], r.names[len(page):]
 	}
 	return whole
+}
+
+// copies keeps the group as it is, and returns what restores that: the server has lost all later writes.
+func (g *group) copies() (restore func()) {
+	g.Helper()
+	kept := make([]any, len(g.keys))
+	for n, key := range g.keys {
+		kept[n] = strings.Replace(fmt.Sprint(key), "}:", "}:kept:", 1)
+		g.server.MustDo(g, "COPY", key, kept[n])
+	}
+	return func() {
+		g.Helper()
+		for n, key := range g.keys {
+			g.server.MustDo(g, "COPY", kept[n], key, "REPLACE")
+		}
+		g.server.MustDo(g, append([]any{"DEL"}, kept...)...)
+	}
 }
 
 // sync makes the names of a group these, and returns how many calls that took.
@@ -222,7 +255,30 @@ func countsTheLastRound(tb testing.TB) {
 	w.sync(5, numbered(0, 200)...)
 	require.Contains(tb, w.present(), "name 007")
 
-	lost := w.round(6, numbered(0, 300)...)
+	requested, caller := w.round(6, numbered(0, 10)...), w.round(7, numbered(10, 20)...)
+	requested.since, caller.of = digits(w.clock), 1
+	require.True(tb, caller.page())
+	require.True(tb, requested.page(), "a caller came since")
+	require.Equal(tb, numbered(10, 20), w.present())
+	next := w.round(8, numbered(20, 20)...)
+	next.of = 2
+	require.True(tb, next.page())
+	require.True(tb, caller.page(), "it is sent again")
+	require.Equal(tb, numbered(20, 20), w.present())
+	w.passes(second)
+	requested.since = digits(w.clock)
+	require.True(tb, requested.page())
+	require.Equal(tb, numbered(0, 10), w.present())
+
+	older := w.copies()
+	overtakes := w.round(9, numbered(0, 200)...)
+	overtakes.of = 3
+	require.False(tb, overtakes.page())
+	older()
+	require.False(tb, overtakes.page(), "the server has the round before it again")
+	require.Equal(tb, numbered(0, 10), w.present())
+
+	lost := w.round(10, numbered(0, 300)...)
 	require.False(tb, lost.page())
 	w.drop()
 	w.add(defaults(0))
@@ -245,7 +301,7 @@ func undoesNoRound(tb testing.TB) {
 	set := m.known[:16]
 	comeBack := func(name string) {
 		tb.Helper()
-		reply := w.call(proto.ShardsSyncScript, fmt.Sprintf("%041d", 2), set, "", fmt.Sprintf("%02d%s", len(name), name), "a", digits(w.clock+second), "PUBLISH", channel)
+		reply := w.call(proto.ShardsSyncScript, fmt.Sprintf("%041d", 2), set, "", "", fmt.Sprintf("%02d%s", len(name), name), "a", digits(w.clock+second), "PUBLISH", channel)
 		require.Equal(tb, int64(1), integer(reply[0]))
 	}
 	comeBack("d")
@@ -259,6 +315,17 @@ func undoesNoRound(tb testing.TB) {
 	require.Equal(tb, numbered(100, 200), w.present())
 	comeBack("f")
 	require.Equal(tb, numbered(100, 200), w.present())
+	w.runs(3*second, second)
+	set = m.known[:16]
+	round = w.round(5, numbered(100, 200)...)
+	round.digest = "another one"
+	require.False(tb, round.page())
+	require.True(tb, m.release("name 200", "x", 0), "a name that leaves by itself")
+	comeBack("g")
+	require.False(tb, round.page(), "it begins again")
+	require.Contains(tb, w.present(), "g")
+	comeBack("name 200")
+	require.NotContains(tb, w.present(), "name 200", "it was not lost")
 }
 
 // A set is later than the one that members remember, also if the server's clock was set back and then the group was lost.

@@ -4,7 +4,7 @@
 -- Granting shards, and what becomes of a shard that its owner has no more.
 --
 -- uses     bans_left, count_of, decimal, digits, ends, first_taker, group, group_time, has_room, hung_before, index, is_banned, is_present, is_recent, next_version, now_us, rank, read_member, state, taker_of, waits_for, write_row
--- defines  grant, grant_or_free, heir_of, is_kept, lose_shard, may_grant, release_shard, released_at, remove_shard, set_free, wait_until
+-- defines  forget_digest, grant, grant_or_free, heir_of, is_kept, lose_shard, may_grant, release_shard, released_at, remove_shard, set_free, wait_until
 local function grant(shard, row, owner, class)
   row.version = next_version()
   row.state, row.owner, row.token, row.promised, row.class, row.till = 'o', owner, row.version, NO_STAMP, class, '0'
@@ -75,6 +75,16 @@ local function remove_shard(shard, row)
   set_free(shard, row, 'g')
 end
 
+-- A name leaves by itself: what a caller has listed is another set. While one lists it that is
+-- noted, since no more is known of the names that came before.
+local function forget_digest()
+  local digest = redis.call('HGET', group, 'digest')
+  if digest == NO_DIGEST then
+    redis.call('HSET', group, 'digest', OTHER_DIGEST)
+  elseif digest ~= OTHER_DIGEST then
+    redis.call('HDEL', group, 'digest')
+  end
+end
 -- When a shard has no owner any more that is released now: if the lease has ended before, since its end.
 local function released_at(owner)
   local till = redis.call('ZSCORE', ends, owner)
@@ -87,7 +97,7 @@ end
 local function release_shard(shard, row, ending, pause_us)
   if row.state == 'x' or ending == 'x' and state.names == 1 then
     if ending == 'x' then
-      redis.call('HDEL', group, 'digest') -- a set that a caller has listed is another one
+      forget_digest()
     end
     return remove_shard(shard, row)
   end

@@ -9,7 +9,7 @@
 local fields = {
   'count', 'names', 'next', 'version', 'quiet', 'quiet_end', 'last', 'server', 'amnesty', 'first_grant', 'calm', 'moves', 'drain',
   'free', 'wake', 'crashes', 'crashed', 'resize', 'asked', 'began', 'changed', 'gone', 'kept', 'made', 'set_at', 'known',
-  'names_due', 'newest',
+  'names_due', 'newest', 'round_at',
 }
 local stored, state = redis.call('HMGET', group, 'agreed_set', unpack(fields)), {}
 local set_stored = table.remove(stored, 1)

@@ -4,7 +4,7 @@
 -- shards/names
 -- The names of a set that has some, as s:<name> in the index.
 --
--- uses     after, digits, index, last, names, new_row, now_us, read_row, remove_shard, request, set_free, state, write_row
+-- uses     after, digits, index, last, names, new_row, now_us, read_row, remove_shard, request, rows, set_free, state, write_row
 -- defines  add_name, at, change_names, listed, order, remove_name
 local listed, order, at = {}, {}, 1
 while at <= #names do
@@ -51,8 +51,9 @@ end
 local function change_names()
   local changes = MAX_NAME_CHANGES
   if last == 'a' then
+    -- A name that has left the set was not lost, as long as that is known.
     for _, name in ipairs(order) do
-      if changes > 0 and not redis.call('ZSCORE', index, 's:' .. name) then
+      if changes > 0 and not redis.call('HGET', rows, name) then
         add_name(name)
         changes = changes - 1
       end

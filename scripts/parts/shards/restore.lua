@@ -9,7 +9,9 @@
 -- defines  restore
 local function restore()
   local set_at, made = string.sub(known, 1, STAMP_LENGTH), string.sub(known, STAMP_LENGTH + 1, 2 * STAMP_LENGTH)
-  local is_same = made == digits(state.made) and set_at <= digits(state.set_at)
+  -- A member that was away says its names while some are missing, also if others have said theirs.
+  local is_missing = state.names == 1 and state.known > state.count
+  local is_same = made == digits(state.made) and set_at <= digits(state.set_at) and not is_missing
   if known == '' or is_same or set_at < digits(state.set_at) then
     return 0
   end
