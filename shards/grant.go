@@ -67,14 +67,17 @@ type released struct {
 	release
 	tries
 
-	name  string
-	stamp wire.Stamp
-	alone bool // the server refused it with others
+	name   string
+	stamp  wire.Stamp
+	leaves bool // the name leaves the set
+	alone  bool // the server refused it with others
 }
 
-// releaseLocked makes the poller release a shard at the server.
-func (ms *membership) releaseLocked(name string, stamp wire.Stamp, how release) {
-	ms.releases = append(ms.releases, &released{release: how, tries: tries{due: timers.Now()}, name: name, stamp: stamp})
+// releaseLocked makes the poller release a shard at the server, that was asked for because of cause, or of nothing.
+func (ms *membership) releaseLocked(name string, stamp wire.Stamp, how release, cause error) {
+	ms.releases = append(ms.releases, &released{
+		release: how, tries: tries{due: timers.Now()}, name: name, stamp: stamp, leaves: how.finished || errors.Is(cause, ErrRemoved),
+	})
 }
 
 // err returns nil while the work may continue, else why not.
@@ -131,7 +134,7 @@ func (m *Member) endLocked(g *grant, how release) {
 	}
 	delete(m.mu.grants, g.name)
 	g.membership.owned--
-	g.membership.releaseLocked(g.name, g.stamp, how)
+	g.membership.releaseLocked(g.name, g.stamp, how, context.Cause(g.root))
 	g.membership.wakePoller()
 	m.wakeLocked()
 }

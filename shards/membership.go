@@ -161,6 +161,11 @@ func (ms *membership) lose(cause error) {
 		}
 	}
 	lost := namesOf(own)
+	for _, r := range ms.releases { // the server may not have got them
+		if !r.leaves {
+			lost = append(lost, r.name)
+		}
+	}
 	m.mu.Unlock()
 	ms.cancel(m.group.base.Named("", cause)) // by each caller, which finds it ended
 	if !isFirst {
@@ -263,16 +268,16 @@ func (ms *membership) take(e newsEntry, count int) {
 		return // replied before
 	case ms.state == retiring:
 		ms.known = 0 // the server does not know that it leaves, or has not known it
-		ms.releaseLocked(e.name, e.stamp, release{declined: true})
+		ms.releaseLocked(e.name, e.stamp, release{declined: true}, nil)
 		return
 	case m.isAwayLocked(e.name):
 		left := m.mu.away[e.name].Mono() - timers.Now().Mono()
 		m.mu.last = max(m.mu.last, e.stamp)
-		ms.releaseLocked(e.name, e.stamp, release{declined: true, elsewhere: left})
+		ms.releaseLocked(e.name, e.stamp, release{declined: true, elsewhere: left}, nil)
 		return
 	case known != nil, e.stamp <= m.mu.last, m.mu.reader.isStuck():
 		m.mu.last = max(m.mu.last, e.stamp)
-		ms.releaseLocked(e.name, e.stamp, release{declined: true, elsewhere: declinePause})
+		ms.releaseLocked(e.name, e.stamp, release{declined: true, elsewhere: declinePause}, nil)
 		return
 	}
 	m.mu.last = e.stamp
@@ -316,7 +321,7 @@ func (ms *membership) give(e newsEntry, cause error) {
 	m.mu.last = max(m.mu.last, e.stamp) // so that no late reply begins its work
 	if g == nil || g.membership != ms || g.stamp != e.stamp {
 		isDue := slices.ContainsFunc(ms.releases, func(r *released) bool { return r.stamp == e.stamp })
-		ms.releaseLocked(e.name, e.stamp, release{declined: !isDue})
+		ms.releaseLocked(e.name, e.stamp, release{declined: !isDue}, cause)
 		m.mu.Unlock()
 		return
 	}
