@@ -154,13 +154,8 @@ func (ms *membership) lose(cause error) {
 	m.mu.Lock()
 	isFirst := ms.state == active && !ms.isLost
 	ms.isLost = true
-	var own []*grant
-	for _, g := range m.grantsLocked() {
-		if g.membership == ms {
-			own = append(own, g)
-		}
-	}
-	lost := namesOf(own)
+	had := ms.grantsLocked()
+	lost := namesOf(had)
 	for _, r := range ms.releases { // the server may not have got them
 		if !r.leaves {
 			lost = append(lost, r.name)
@@ -176,6 +171,7 @@ func (ms *membership) lose(cause error) {
 		m.mu.Unlock()
 		return
 	}
+	own := ms.grantsLocked() // also what a poll has granted meanwhile; later ones are declined
 	ms.retireLocked()
 	ms.reportEndLocked(context.Cause(ms.root))
 	m.mu.current = nil
@@ -185,10 +181,15 @@ func (ms *membership) lose(cause error) {
 	isYoung := timers.Now().Mono()-ms.joinedAt < m.group.base.Terms.Lease // the shards of the last one may have no owner yet
 	m.lostLocked(lost, setIn(m.mu.desired.known), isYoung || m.mu.unsaid)
 	m.unlock()
-	if len(own) > 0 {
+	if len(had) > 0 {
 		m.group.base.LogLost(hold.End{Cause: cause, Leased: true})
 	}
 	m.stopAll(own, context.Cause(ms.root), Lost)
+}
+
+// grantsLocked returns the grants of the membership that are not over.
+func (ms *membership) grantsLocked() []*grant {
+	return slices.DeleteFunc(ms.member.grantsLocked(), func(g *grant) bool { return g.membership != ms })
 }
 
 // namesOf returns the names of the shards of grants, but of those that leave the set.
