@@ -296,6 +296,11 @@ func (ms *membership) sendReleases() error {
 		return failed
 	}
 	m.mu.Lock()
+	for r := range over {
+		if !r.leaves {
+			ms.freed = append(ms.freed, r.name)
+		}
+	}
 	ms.releases = slices.DeleteFunc(ms.releases, func(r *released) bool {
 		_, is := over[r]
 		return is

@@ -60,6 +60,7 @@ type membership struct {
 	heard    bool          // the subscription was confirmed once
 	owned    int           // how many grants are not over
 	releases []*released   // what the server has yet to learn
+	freed    []string      // the names of releases since the last poll: a server that had lost the group has replied to them, too
 	known    uint64        // the number of the settings that the server knows; 0 of one that retires before the server knows that
 
 	poller poller // belongs to the goroutine
@@ -161,6 +162,7 @@ func (ms *membership) lose(cause error) {
 			lost = append(lost, r.name)
 		}
 	}
+	lost = append(lost, ms.freed...)
 	m.mu.Unlock()
 	ms.cancel(m.group.base.Named("", cause)) // by each caller, which finds it ended
 	if !isFirst {
