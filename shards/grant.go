@@ -73,11 +73,11 @@ type released struct {
 	alone  bool // the server refused it with others
 }
 
-// releaseLocked makes the poller release a shard at the server. The caller may write leaves until it releases the lock.
-func (ms *membership) releaseLocked(name string, stamp wire.Stamp, how release) *released {
-	r := &released{release: how, tries: tries{due: timers.Now()}, name: name, stamp: stamp, leaves: how.finished}
-	ms.releases = append(ms.releases, r)
-	return r
+// releaseLocked makes the poller release a shard at the server, that was asked for because of cause, or of nothing.
+func (ms *membership) releaseLocked(name string, stamp wire.Stamp, how release, cause error) {
+	ms.releases = append(ms.releases, &released{
+		release: how, tries: tries{due: timers.Now()}, name: name, stamp: stamp, leaves: how.finished || errors.Is(cause, ErrRemoved),
+	})
 }
 
 // err returns nil while the work may continue, else why not.
@@ -137,7 +137,7 @@ func (m *Member) endLocked(g *grant, how release) {
 	}
 	delete(m.mu.grants, g.name)
 	g.membership.owned--
-	g.membership.releaseLocked(g.name, g.stamp, how).leaves = how.finished || errors.Is(context.Cause(g.root), ErrRemoved)
+	g.membership.releaseLocked(g.name, g.stamp, how, context.Cause(g.root))
 	g.membership.wakePoller()
 	m.wakeLocked()
 }
@@ -299,6 +299,11 @@ func (ms *membership) sendReleases() error {
 		return failed
 	}
 	m.mu.Lock()
+	for r := range over {
+		if !r.leaves {
+			ms.freed = append(ms.freed, r.name)
+		}
+	}
 	ms.releases = slices.DeleteFunc(ms.releases, func(r *released) bool {
 		_, is := over[r]
 		return is

@@ -60,6 +60,7 @@ type membership struct {
 	heard    bool          // the subscription was confirmed once
 	owned    int           // how many grants are not over
 	releases []*released   // what the server has yet to learn
+	freed    []string      // the names of releases since the last poll: a server that had lost the group has replied to them, too
 	known    uint64        // the number of the settings that the server knows; 0 of one that retires before the server knows that
 
 	poller poller // belongs to the goroutine
@@ -154,18 +155,14 @@ func (ms *membership) lose(cause error) {
 	m.mu.Lock()
 	isFirst := ms.state == active && !ms.isLost
 	ms.isLost = true
-	var own []*grant
-	for _, g := range m.grantsLocked() {
-		if g.membership == ms {
-			own = append(own, g)
-		}
-	}
-	lost := namesOf(own)
-	for _, r := range ms.releases { // which the server has yet to learn
+	had := ms.grantsLocked() // all: from here on nothing is taken
+	lost := namesOf(had)
+	for _, r := range ms.releases { // the server has yet to learn of them
 		if !r.leaves {
 			lost = append(lost, r.name)
 		}
 	}
+	lost = append(lost, ms.freed...)
 	if isFirst {
 		isYoung := timers.Now().Mono()-ms.joinedAt < m.group.base.Terms.Lease // the shards of the last one may have no owner yet
 		m.lostLocked(lost, setIn(m.mu.desired.known), isYoung || m.mu.unsaid)
@@ -187,10 +184,15 @@ func (ms *membership) lose(cause error) {
 		m.joinLocked(ms.number)
 	}
 	m.unlock()
-	if len(own) > 0 {
+	if len(had) > 0 {
 		m.group.base.LogLost(hold.End{Cause: cause, Leased: true})
 	}
-	m.stopAll(own, context.Cause(ms.root), Lost)
+	m.stopAll(had, context.Cause(ms.root), Lost)
+}
+
+// grantsLocked returns the grants of the membership that are not over.
+func (ms *membership) grantsLocked() []*grant {
+	return slices.DeleteFunc(ms.member.grantsLocked(), func(g *grant) bool { return g.membership != ms })
 }
 
 // namesOf returns the names of the shards of grants, but of those that leave the set.
@@ -270,16 +272,16 @@ func (ms *membership) take(e newsEntry, count int) {
 		return // replied before
 	case ms.state == retiring, ms.isLost:
 		ms.known = 0 // the server does not know that it leaves, or has not known it
-		ms.releaseLocked(e.name, e.stamp, release{declined: true})
+		ms.releaseLocked(e.name, e.stamp, release{declined: true}, nil)
 		return
 	case m.isAwayLocked(e.name):
 		left := m.mu.away[e.name].Mono() - timers.Now().Mono()
 		m.mu.last = max(m.mu.last, e.stamp)
-		ms.releaseLocked(e.name, e.stamp, release{declined: true, elsewhere: left})
+		ms.releaseLocked(e.name, e.stamp, release{declined: true, elsewhere: left}, nil)
 		return
 	case known != nil, e.stamp <= m.mu.last, m.mu.reader.isStuck():
 		m.mu.last = max(m.mu.last, e.stamp)
-		ms.releaseLocked(e.name, e.stamp, release{declined: true, elsewhere: declinePause})
+		ms.releaseLocked(e.name, e.stamp, release{declined: true, elsewhere: declinePause}, nil)
 		return
 	}
 	m.mu.last = e.stamp
@@ -323,7 +325,7 @@ func (ms *membership) give(e newsEntry, cause error) {
 	m.mu.last = max(m.mu.last, e.stamp) // so that no late reply begins its work
 	if g == nil || g.membership != ms || g.stamp != e.stamp {
 		isDue := slices.ContainsFunc(ms.releases, func(r *released) bool { return r.stamp == e.stamp })
-		ms.releaseLocked(e.name, e.stamp, release{declined: !isDue}).leaves = errors.Is(cause, ErrRemoved)
+		ms.releaseLocked(e.name, e.stamp, release{declined: !isDue}, cause)
 		m.mu.Unlock()
 		return
 	}

@@ -331,6 +331,7 @@ func (ms *membership) poll(sent timers.Instant) error {
 	ms.poller.tries[pollTask].due = due
 	m := ms.member
 	m.mu.Lock()
+	ms.freed = nil // the server has not lost the group since
 	seen, set := ms.poller.seen, setIn(m.mu.desired.known)
 	if p.Said < ms.poller.said { // the server has lost them, as in a failover behind an endpoint that keeps connections
 		m.mu.desired.number++

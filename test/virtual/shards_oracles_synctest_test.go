@@ -26,9 +26,6 @@ const (
 	mostFault = 40 * time.Second
 	// mostUneven is for how long loads may be uneven after the last event.
 	mostUneven = 3 * time.Minute
-	// mostRequests is how many scripts a member calls in ten seconds at most: ten polls a second while no messages arrive, and two
-	// calls for each shard.
-	mostRequests = 100 + 2*randomShards
 	// mostViolations is how many are reported.
 	mostViolations = 5
 )
@@ -53,7 +50,8 @@ func (g *randomGroup) mayBegin(drains *shardRun) bool {
 		return time.Since(g.state.olderAt) < returnTime
 	}
 	drained := time.Since(drains.ended)
-	return g.plan.limit > 0 && drained >= g.plan.limit || m.faults > 0 || m.faultAt.After(drains.ended.Add(-shards.DefaultLease)) || g.state.lostAt.After(drains.began)
+	isCut := m.faults > 0 && g.mayLoseLocked(m) || m.cutAt.After(drains.ended.Add(-shards.DefaultLease)) || g.state.brokenAt.After(drains.began)
+	return g.plan.limit > 0 && drained >= g.plan.limit || isCut || g.state.lostAt.After(drains.began)
 }
 
 // requireCause requires that a context ends for a reason that guarantee 3 names, and by a lost lease only if the member was cut off from the
@@ -74,6 +72,10 @@ func (g *randomGroup) requireCause(r *shardRun) {
 	defer g.state.Unlock()
 	m := g.state.all[r.member]
 	whole := g.grewUntilLocked(m.faulty)
+	if time.Since(g.state.brokenAt) < shards.DefaultLease {
+		m.born = time.Time{}
+		return
+	}
 	isYoung := m.born.IsZero() || whole.Sub(m.born) < g.slow(shards.DefaultLease)
 	wasCut := m.faults > 0 || time.Since(m.faultAt) < shards.DefaultLease
 	if g.state.lostAt.Before(time.Now().Add(-shards.DefaultLease)) && !(wasCut && (isYoung || time.Since(m.faulty) >= 8*time.Second)) {
@@ -238,7 +240,11 @@ func (g *randomGroup) isUnreadLocked(name string, o shards.ShardInfo) bool {
 // watches requires, each second until calm, what is true at all times.
 func (g *randomGroup) watches(ctx context.Context) {
 	for second := 0; ctx.Err() == nil; second++ {
+		began := time.Now()
 		if v, err := g.views.View(ctx); err == nil {
+			g.state.Lock()
+			g.keptLocked(v, began)
+			g.state.Unlock()
 			g.watch(ctx, v)
 		}
 		g.requireRetries()
@@ -374,13 +380,15 @@ func (g *randomGroup) isReplaced(count int) bool {
 	return false
 }
 
-// requireFewRequests requires that no member has sent more than mostRequests in ten seconds.
+// requireFewRequests requires that no member has called more scripts in ten seconds than ten polls a second, while no messages arrive, and
+// two for each shard.
 func (g *randomGroup) requireFewRequests(second int) {
+	most := int64(100 + 2*g.plan.size)
 	g.state.Lock()
 	defer g.state.Unlock()
 	for _, m := range g.state.all {
 		now, at := m.wire.scripts.Load(), &m.sent[second%len(m.sent)]
-		if sent := now - *at; sent > mostRequests {
+		if sent := now - *at; sent > most {
 			go g.violated("a member sent %d requests in ten seconds", sent)
 		}
 		*at = now
@@ -506,6 +514,11 @@ func (g *randomGroup) isSound() bool {
 // comesToRest ends all faults. Then loads become even, nothing moves any more, and all see the same.
 func (g *randomGroup) comesToRest() {
 	close(g.calm)
+	for isSetting := true; isSetting; time.Sleep(time.Second) {
+		g.state.Lock()
+		isSetting = g.state.isSetting
+		g.state.Unlock()
+	}
 	g.state.Lock()
 	for _, m := range g.state.all {
 		m.pause = time.Now()
@@ -580,7 +593,7 @@ func (g *randomGroup) requireSet() {
 	}
 	healthy := g.views.Health(ctx) == nil
 	g.state.Lock()
-	count, all, isUnsure, isLost := g.state.count, maps.Clone(g.state.names), g.state.isUnsure, g.state.isLost
+	count, all, isUnsure, missing := g.state.count, maps.Clone(g.state.names), g.state.isUnsure, maps.Clone(g.state.missing)
 	g.state.Unlock()
 	if !g.plan.named {
 		if !isUnsure && v.Count != count {
@@ -596,7 +609,11 @@ func (g *randomGroup) requireSet() {
 		}
 	}
 	for name, isCertain := range all {
-		if isCertain && !isThere[name] && !isUnsure && (!isLost || healthy) {
+		switch {
+		case !isCertain || isThere[name] || isUnsure:
+		case !missing[name]:
+			g.violated("there is no shard %q, which had an owner when the server lost it", name)
+		case healthy:
 			g.violated("there is no shard %q, and Health says nothing", name)
 		}
 	}

@@ -24,7 +24,8 @@ import (
 )
 
 const (
-	randomShards = 40
+	// randomShards is how many shards there are at first, and manyShards in some seeds: names of several pages, and more than a call changes.
+	randomShards, manyShards = 40, 200
 	// randomSteps is how many steps a seed has.
 	randomSteps = 40
 	// mostRandomMembers is how many members there are at most.
@@ -59,6 +60,8 @@ type shardPlan struct {
 	named   bool                   // the shards have names
 	jumps   bool                   // the server's clock is set
 	limit   time.Duration          // DrainLimit
+	mixed   bool                   // members have different options, of which those of the last one that joined count
+	size    int                    // how many shards there are at first
 	options []signalbox.LockOption // the options of every member
 	steps   []shardStep
 }
@@ -67,12 +70,16 @@ type shardPlan struct {
 func drawShards(seed uint64, verbs []string) *shardPlan {
 	random := rand.New(rand.NewPCG(seed, 1))
 	p := &shardPlan{seed: seed, jumps: seed%2 == 1, named: seed%3 == 2, options: []signalbox.LockOption{shards.Retry(100*time.Millisecond, mostRetry)}}
+	if p.size = randomShards; random.IntN(4) == 0 {
+		p.size = manyShards
+	}
 	if random.IntN(4) == 0 {
 		p.limit = 5 * time.Second
 		p.options = append(p.options, shards.DrainLimit(p.limit))
 	}
+	p.mixed = random.IntN(4) == 0
 	if random.IntN(4) == 0 {
-		p.options = append(p.options, shards.Moves(1+random.IntN(8)))
+		p.options = append(p.options, shards.Moves((1+random.IntN(8))*p.size/randomShards))
 	}
 	if random.IntN(4) == 0 {
 		p.options = append(p.options, shards.RebalanceDelay(0))
@@ -91,6 +98,15 @@ func drawShards(seed uint64, verbs []string) *shardPlan {
 		}
 	}
 	return p
+}
+
+// optionsOf returns the options of one member.
+func (p *shardPlan) optionsOf(random *rand.Rand) []signalbox.LockOption {
+	options := slices.Clone(p.options)
+	if p.mixed { // all but Retry
+		options = append(options[:1], slices.DeleteFunc(options[1:], func(signalbox.LockOption) bool { return random.IntN(2) == 0 })...)
+	}
+	return options
 }
 
 // only returns the plan with those steps alone.

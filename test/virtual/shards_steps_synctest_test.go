@@ -3,6 +3,8 @@
 package virtual_test
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,11 +12,13 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/signalbox-go/signalbox"
+	"github.com/signalbox-go/signalbox/inspect"
 	"github.com/signalbox-go/signalbox/internal/proto"
 	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/scripts"
@@ -33,6 +37,7 @@ type randomMember struct {
 	*shardMember
 
 	byRun   bool
+	byOwn   bool // the program calls Own, and reads no Changes
 	began   time.Time
 	weight  int
 	limit   int
@@ -44,6 +49,7 @@ type randomMember struct {
 	faults  int                        // how many faults of its wire are not over
 	faultAt time.Time                  // the end of the last one
 	faulty  time.Time                  // the time since which its wire was not well for 3 s
+	cutAt   time.Time                  // the end of the last fault that may have cost its lease
 	born    time.Time                  // the first function since its last lease was lost, or when a fault ended that may have lost it
 	diedAt  time.Time                  // when it was killed
 	era     int                        // a fault of an earlier one is over
@@ -77,30 +83,35 @@ type randomGroup struct {
 	nils   int               // how often in a row Health said nil, and must not have
 	seen   int               // how many shards there were last; guarded by state
 
+	session *signalbox.Session // that of views
+
 	state struct {
 		sync.Mutex
+		version   int             // how many shards the members of the newest version of the program wish; 0: the first version
+		brokenAt  time.Time       // the last time that all members were ended by force
 		members   []*randomMember // the members that did not leave or die
 		all       map[*shardMember]*randomMember
-		latest    map[string]*ownership // the last ownership of each shard
-		count     int                   // the set
-		names     map[string]bool       // the set, if it has names; false: the name may be there
-		isUnsure  bool                  // a call that sets the set has failed, or the server lost it when no member knew it
-		isLost    bool                  // the server has lost names that had no owner since they were set
-		isSetting bool                  // such a call is under way
-		setAt     time.Time             // when the last one ended
-		losses    int                   // how often the server has lost data
-		poison    map[string]int        // how many owners of a shard are still to die
-		isFull    int                   // how many faults of the server are not over
-		refuses   [2]time.Time          // when the last one began, and when members have polled after it
-		upsetAt   time.Time             // the last time that something happened by which shards may be without an owner for longer
-		lostAt    time.Time             // the last time that the server lost data, or its clock was set
-		olderAt   time.Time             // the last time that it had older data again
-		unowned   map[string]time.Time  // the time since which a shard has no owner
-		unread    map[string]time.Time  // the time since which no reader has taken a shard up, or its owner may have lost it
-		idle      map[string]time.Time  // the same as unowned, while nothing keeps members from taking it
-		tokens    map[string]uint64     // the tokens of the owners that were seen last
-		ends      map[string]time.Time  // when the last ownership of each shard ended, by the views
-		shown     *shards.View          // what Watch has yielded last
+		latest    map[string]*ownership    // the last ownership of each shard
+		count     int                      // the set
+		names     map[string]bool          // the set, if it has names; false: the name may be there
+		isUnsure  bool                     // a call that sets the set has failed, or the server lost it when no member knew it
+		missing   map[string]bool          // names that the server lost when they had no owner, since they were set
+		keepers   map[string]*randomMember // names that the server lost, and the member that had them and sets them again
+		isSetting bool                     // such a call is under way
+		setAt     time.Time                // when the last one ended
+		losses    int                      // how often the server has lost data
+		poison    map[string]int           // how many owners of a shard are still to die
+		isFull    int                      // how many faults of the server are not over
+		refuses   [2]time.Time             // when the last one began, and when members have polled after it
+		upsetAt   time.Time                // the last time that something happened by which shards may be without an owner for longer
+		lostAt    time.Time                // the last time that the server lost data, or its clock was set
+		olderAt   time.Time                // the last time that it had older data again
+		unowned   map[string]time.Time     // the time since which a shard has no owner
+		unread    map[string]time.Time     // the time since which no reader has taken a shard up, or its owner may have lost it
+		idle      map[string]time.Time     // the same as unowned, while nothing keeps members from taking it
+		tokens    map[string]uint64        // the tokens of the owners that were seen last
+		ends      map[string]time.Time     // when the last ownership of each shard ended, by the views
+		shown     *shards.View             // what Watch has yielded last
 	}
 }
 
@@ -117,26 +128,33 @@ func newRandomGroup(w *fixture, p *shardPlan, counts *rowCounts) *randomGroup {
 	s.all, s.latest, s.poison = make(map[*shardMember]*randomMember), make(map[string]*ownership), make(map[string]int)
 	s.unread = make(map[string]time.Time)
 	s.unowned, s.idle, s.ends, s.tokens = make(map[string]time.Time), make(map[string]time.Time), make(map[string]time.Time), make(map[string]uint64)
-	s.names, s.count = make(map[string]bool), randomShards
-	for n := range randomShards {
-		s.names[nameOf(n)] = true
+	s.names, s.missing, s.keepers, s.count = make(map[string]bool), make(map[string]bool), make(map[string]*randomMember), p.size
+	for _, name := range g.namesOf(0) {
+		s.names[name] = true
 	}
-	g.views = shards.New(w.user().Session, "a", g.set())
+	g.session = w.user().Session
+	g.views = shards.New(g.session, "a", g.set(0))
 	g.excuses, g.onEnd = g.mayBegin, g.requireCause
 	return g
 }
 
 func nameOf(n int) string { return fmt.Sprint("name-", n) }
 
-func (g *randomGroup) set() shards.Set {
+// set returns the set that members of a version wish.
+func (g *randomGroup) set(version int) shards.Set {
 	if !g.plan.named {
-		return shards.Count(randomShards)
+		return shards.Count(cmp.Or(version, g.plan.size))
 	}
-	all := make([]string, randomShards)
+	return shards.Names(g.namesOf(version)...)
+}
+
+// namesOf returns the names that members of a version wish.
+func (g *randomGroup) namesOf(version int) []string {
+	all := make([]string, cmp.Or(version, g.plan.size))
 	for n := range all {
 		all[n] = nameOf(n)
 	}
-	return shards.Names(all...)
+	return all
 }
 
 // embedded makes the faults those of the embedded server.
@@ -181,10 +199,11 @@ func (g *randomGroup) embedded() {
 func (g *randomGroup) join(random *rand.Rand, like ...*randomMember) *randomMember {
 	upTo := func(d time.Duration) time.Duration { return time.Duration(random.Int64N(int64(d))) }
 	m := &randomMember{weight: 1, limit: shards.MaxShards, byRun: random.IntN(2) == 0, began: time.Now(), value: fmt.Sprint("v", random.IntN(100))}
+	m.byOwn = !m.byRun && random.IntN(4) == 0
 	m.orders, m.barred = make(map[string]chan shardOrder), make(map[string]time.Time)
 	m.latency = upTo(20 * time.Millisecond)
 	if random.IntN(3) == 0 {
-		m.weight = 1 + random.IntN(3)
+		m.weight = []int{1, 2, 3, shards.MaxWeight}[random.IntN(4)]
 	}
 	if random.IntN(8) == 0 {
 		m.limit = 3 + random.IntN(10)
@@ -192,16 +211,26 @@ func (g *randomGroup) join(random *rand.Rand, like ...*randomMember) *randomMemb
 	for _, other := range like {
 		m.weight, m.limit = other.weight, other.limit
 	}
-	options := append(slices.Clip(g.plan.options), shards.Weight(m.weight), shards.Limit(m.limit), shards.Value(m.value))
-	m.shardMember = g.newMember(g.set(), upTo(mostDrain), options...)
+	g.state.Lock()
+	version := g.state.version
+	g.state.Unlock()
+	options := append(g.plan.optionsOf(random), shards.Weight(m.weight), shards.Limit(m.limit), shards.Value(m.value))
+	drain := upTo(mostDrain)
+	if random.IntN(3) == 0 {
+		drain = 0 // functions return in the instant in which their contexts end
+	}
+	m.shardMember = g.newMember(g.set(version), drain, options...)
 	m.wire.latency.Store(int64(m.latency))
 	g.state.Lock()
 	g.state.members, g.state.all[m.shardMember] = append(g.state.members, m), m
 	g.state.Unlock()
 	work := m.recorded(func(ctx context.Context, s shards.Shard) error { return g.work(m, ctx, s) })
-	if m.byRun {
+	switch {
+	case m.byRun:
 		m.start(func(ctx context.Context) error { return m.group.Run(ctx, work) })
-	} else {
+	case m.byOwn:
+		m.start(func(ctx context.Context) error { return g.runByOwn(ctx, m, work) })
+	default:
 		m.start(func(ctx context.Context) error { return g.runByChanges(ctx, m, work) })
 	}
 	return m
@@ -235,6 +264,54 @@ func (g *randomGroup) runByChanges(ctx context.Context, m *randomMember, work fu
 	return errors.Join(joined.Err(), ctx.Err())
 }
 
+// runByOwn is Run by way of Join and Own.
+func (g *randomGroup) runByOwn(ctx context.Context, m *randomMember, work func(context.Context, shards.Shard) error) error {
+	joined, err := m.group.Join(ctx)
+	if err != nil {
+		return err
+	}
+	g.state.Lock()
+	m.joined.Store(joined)
+	g.state.Unlock()
+	defer context.AfterFunc(ctx, func() { _ = joined.Leave(context.Background()) })()
+	var functions sync.WaitGroup
+	var mu sync.Mutex
+	isWorking := make(map[string]bool)
+	for isOver := false; !isOver; {
+		for n := range 3 * g.plan.size / 2 {
+			name := nameOf(n)
+			if !g.plan.named {
+				name = strconv.Itoa(n)
+			}
+			s, is := joined.Own(name)
+			mu.Lock()
+			if is && !isWorking[name] {
+				isWorking[name] = true
+				functions.Go(func() {
+					defer func() {
+						mu.Lock()
+						defer mu.Unlock()
+						isWorking[name] = false
+						_ = s.Release()
+					}()
+					bound := s.Bind(context.Background())
+					for bound.Err() == nil && !errors.Is(work(bound, s), errShardWork) {
+						time.Sleep(100 * time.Millisecond)
+					}
+				})
+			}
+			mu.Unlock()
+		}
+		select {
+		case <-joined.Done():
+			isOver = true
+		case <-time.After(250 * time.Millisecond):
+		}
+	}
+	functions.Wait()
+	return errors.Join(joined.Err(), ctx.Err())
+}
+
 // awaitReading blocks while the reader of a member reads nothing.
 func (g *randomGroup) awaitReading(m *randomMember) {
 	g.state.Lock()
@@ -251,6 +328,13 @@ func (g *randomGroup) awaitReading(m *randomMember) {
 func (g *randomGroup) work(m *randomMember, ctx context.Context, s shards.Shard) error { //nolint:revive // the member is the subject
 	order := make(chan shardOrder, 1)
 	o := g.starts(m, s, order)
+	if m.drain == 0 { // the contexts of a member take a while to end, and some functions return before others know
+		for range 100 {
+			parent, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			s.Bind(parent)
+		}
+	}
 	defer func() {
 		g.state.Lock()
 		defer g.state.Unlock()
@@ -284,6 +368,12 @@ func (g *randomGroup) removeLocked(m *randomMember) *randomMember {
 		return nil
 	}
 	g.state.members = slices.Delete(g.state.members, i, i+1)
+	for name, keeper := range g.state.keepers {
+		if keeper == m {
+			delete(g.state.keepers, name)
+			g.state.missing[name] = true // it may not have set it yet
+		}
+	}
 	return m
 }
 
@@ -348,11 +438,18 @@ func (g *randomGroup) fault(m *randomMember, lasts time.Duration, begin func(w *
 	return "done"
 }
 
+// mayLoseLocked reports whether the fault of a member, which is not over, may cost its lease: it has lasted for 8 s, or the lease is young.
+func (g *randomGroup) mayLoseLocked(m *randomMember) bool {
+	return m.born.IsZero() || m.faulty.Sub(m.born) < g.slow(shards.DefaultLease) || time.Since(m.faulty) >= 8*time.Second
+}
+
 func (g *randomGroup) healLocked(m *randomMember) {
 	m.faultAt, g.state.upsetAt = time.Now(), time.Now()
-	wasYoung := m.faulty.Sub(m.born) < shards.DefaultLease
-	if !m.born.IsZero() && (wasYoung || time.Since(m.faulty) >= 8*time.Second) {
-		m.born = time.Now() // the lease may have been lost while no function ran that could say so
+	if g.mayLoseLocked(m) {
+		m.cutAt = time.Now()
+		if !m.born.IsZero() {
+			m.born = time.Now() // the lease may have been lost while no function ran that could say so
+		}
 	}
 	if !m.isStopped() {
 		m.wire.losesMessages.Store(false)
@@ -361,11 +458,12 @@ func (g *randomGroup) healLocked(m *randomMember) {
 	}
 }
 
-// heal ends the faults of all wires.
+// heal ends the faults of all wires, also those that are to begin at a call.
 func (g *randomGroup) heal() {
 	g.state.Lock()
 	defer g.state.Unlock()
 	for _, m := range g.state.all {
+		m.wire.onSend.Store(nil)
 		if m.faults > 0 {
 			m.faults, m.era = 0, m.era+1
 			g.healLocked(m)
@@ -409,8 +507,54 @@ func (g *randomGroup) serverFault(lasts time.Duration, set func(bool)) string {
 	return "done"
 }
 
-// lossy does what members have to know of within two seconds, by guarantee 1.
-func (g *randomGroup) lossy(do func()) string {
+// groupScripts returns the scripts that a member calls, for faults that begin at one of their calls.
+func groupScripts() []*scripts.Script {
+	return []*scripts.Script{
+		proto.ShardsJoinScript, proto.ShardsPollScript, proto.ShardsReleaseScript, proto.ShardsLeaveScript, proto.ShardsSetScript,
+		proto.ShardsSyncScript, proto.ShardsResizeScript, proto.ShardsMoveScript, proto.HoldsRenewScript,
+	}
+}
+
+// atCall calls do when a member sends a script, before the server gets that, or at the latest after that time. It calls it once, on
+// another goroutine.
+func (g *randomGroup) atCall(m *randomMember, script *scripts.Script, latest time.Duration, do func(isCall bool)) {
+	var once sync.Once
+	var noticed func([]byte)
+	begins := func(isCall bool) { //nolint:revive // what happens
+		once.Do(func() {
+			m.wire.onSend.CompareAndSwap(&noticed, nil)
+			do(isCall)
+		})
+	}
+	noticed = func(sent []byte) {
+		if bytes.Contains(sent, []byte(script.SHA1)) {
+			begins(true)
+		}
+	}
+	m.wire.onSend.Store(&noticed)
+	time.AfterFunc(latest, func() { begins(false) })
+}
+
+// faultAt begins a fault of the wire of a member at its next call of a script: the request is lost, or the reply, or the connection.
+func (g *randomGroup) faultAt(m *randomMember, script *scripts.Script, random *rand.Rand) {
+	lasts := time.Duration(random.Int64N(int64(25 * time.Second)))
+	begin := (*wire).goSilent
+	switch random.IntN(4) {
+	case 0:
+		begin = func(w *wire) { w.swallowsReplies.Store(true); w.losesMessages.Store(true) }
+	case 1:
+		begin, lasts = (*wire).cut, time.Millisecond
+	}
+	g.atCall(m, script, 30*time.Second, func(isCall bool) {
+		if isCall {
+			g.counts.add("fault at a call: began")
+			g.fault(m, lasts, begin)
+		}
+	})
+}
+
+// lossy does what members have to know of within two seconds, by guarantee 1. In half of the cases it waits for a call.
+func (g *randomGroup) lossy(s shardStep, do func()) string {
 	g.heal()
 	time.Sleep(returnTime)
 	note := func() {
@@ -420,31 +564,97 @@ func (g *randomGroup) lossy(do func()) string {
 		clear(g.state.unowned) // the group is another one, and Health begins anew
 		clear(g.state.unread)
 	}
-	note()
-	do()
+	happens := func(bool) { note(); do() }
+	if random := s.draw(); random.IntN(2) == 0 {
+		happens(false)
+	} else {
+		happened := make(chan struct{})
+		all := groupScripts()
+		g.atCall(g.one(s), all[random.IntN(len(all))], 10*time.Second, func(isCall bool) { happens(isCall); close(happened) })
+		<-happened
+	}
 	time.Sleep(returnTime)
 	note()
 	return "done"
 }
 
-// loses is lossy for what loses data.
-func (g *randomGroup) loses(do func()) string {
-	return g.lossy(func() {
-		isKnown := false
-		g.state.Lock()
-		for _, m := range g.state.members {
-			isKnown = isKnown || m.load() > 0
-		}
-		isNew := g.state.isSetting || time.Since(g.state.setAt) < settleTime
-		g.state.isUnsure, g.state.isLost, g.state.losses = g.state.isUnsure || isNew || !isKnown, true, g.state.losses+1
-		g.state.Unlock()
+// loses is lossy for what loses data. After that wires may fail of members that know of it, before they have said again what is lost.
+func (g *randomGroup) loses(s shardStep, do func()) string {
+	return g.lossy(s, func() {
+		g.losesNames()
 		do()
 		if g.plan.jumps { // tokens of members that are gone may have been greater, by guarantee 12
 			g.mu.Lock()
 			clear(g.mu.tokens)
 			g.mu.Unlock()
 		}
+		random := rand.New(rand.NewPCG(s.argument, 5))
+		at := []*scripts.Script{proto.ShardsJoinScript, proto.ShardsReleaseScript}
+		if g.plan.named {
+			at = append(at, proto.ShardsSyncScript, proto.ShardsSyncScript)
+		}
+		g.state.Lock()
+		all := slices.Clone(g.state.members)
+		g.state.Unlock()
+		knows := slices.IndexFunc(all, func(m *randomMember) bool { return m.load() > 0 }) // it says again what members request together
+		for i, m := range all {
+			if i != knows && random.IntN(2) == 0 {
+				g.faultAt(m, at[random.IntN(len(at))], random)
+			}
+		}
 	})
+}
+
+// losesNames notes what members know of the set that the server is about to lose: they set the names again that they have.
+func (g *randomGroup) losesNames() {
+	v, err := g.views.View(context.Background())
+	g.state.Lock()
+	defer g.state.Unlock()
+	isKnown, owners := false, make(map[string]*randomMember)
+	for _, m := range g.state.members {
+		isKnown = isKnown || m.load() > 0
+	}
+	for name, last := range g.state.latest {
+		i := slices.IndexFunc(g.state.members, func(m *randomMember) bool { return m == last.member })
+		if err != nil || i < 0 {
+			continue
+		}
+		// It has heard that it owns the shard, and not that this is over.
+		if o, is := v.Owner(name); is && o.Session == last.member.ID() && o.Token == last.shard.Token() && (o.State == shards.Owned || o.State == shards.Draining) {
+			owners[name] = last.member
+		}
+	}
+	refused := g.state.refuses // then no member has polled since
+	isNew := g.state.isSetting || time.Since(g.state.setAt) < settleTime || refused[0].Before(g.state.setAt.Add(settleTime)) && time.Now().Before(refused[1])
+	g.state.isUnsure, g.state.losses = g.state.isUnsure || isNew || !isKnown, g.state.losses+1
+	for name := range g.state.names {
+		switch owner := owners[name]; {
+		case owner != nil:
+			g.state.keepers[name] = owner
+		case g.state.keepers[name] == nil:
+			g.state.missing[name] = true
+		}
+	}
+}
+
+// keptLocked requires that the server has the names again that a member has to set again, by a view that began then. A member that has
+// set them forgets them when its next lease is whole.
+func (g *randomGroup) keptLocked(v *shards.View, began time.Time) {
+	isThere := make(map[string]bool)
+	for _, name := range v.Names() {
+		isThere[name] = true
+	}
+	for name, m := range g.state.keepers {
+		isCertain := g.state.names[name] && !g.state.isUnsure && !g.state.isSetting && began.Sub(g.state.refuses[1]) > 2*returnTime
+		switch well := min(began.Sub(m.faultAt), began.Sub(g.state.lostAt)); {
+		case m.faults > 0 || well < returnTime:
+		case isThere[name]:
+			delete(g.state.keepers, name)
+		case isCertain && well > 4*returnTime:
+			go g.violated("shard %q did not come back %v after its owner could", name, well)
+			delete(g.state.keepers, name)
+		}
+	}
 }
 
 // call makes a call, and counts how it ends.
@@ -488,7 +698,6 @@ func (g *randomGroup) setting(verb string, do func(ctx context.Context) error, d
 		defer g.state.Unlock()
 		g.state.isSetting, g.state.upsetAt, g.state.setAt = false, time.Now(), time.Now()
 		if g.state.isUnsure = err != nil || g.state.losses > losses; err == nil {
-			g.state.isLost = false
 			done()
 		}
 		return err
@@ -561,6 +770,29 @@ func memberVerbs() map[string]randomVerb {
 			g.join(s.draw())
 			return "done"
 		}},
+		"join together": {1, func(g *randomGroup, s shardStep) string {
+			random := s.draw()
+			g.state.Lock()
+			room := mostRandomMembers - len(g.state.members)
+			g.state.Unlock()
+			for range room {
+				g.join(random)
+			}
+			return "done"
+		}},
+		"break": {1, func(g *randomGroup, s shardStep) string {
+			g.upset()
+			g.state.Lock()
+			g.state.brokenAt = time.Now()
+			g.state.Unlock()
+			return g.call(s.verb, func(ctx context.Context) error {
+				err := inspect.Break(ctx, g.session, "a")
+				g.state.Lock()
+				defer g.state.Unlock()
+				g.state.brokenAt, g.state.upsetAt = time.Now(), time.Now()
+				return err
+			})
+		}},
 		"leave": {4, func(g *randomGroup, s shardStep) string {
 			m := g.takeOne(s)
 			if m == nil {
@@ -578,7 +810,7 @@ func memberVerbs() map[string]randomVerb {
 				inTime := context.AfterFunc(ctx, func() { // Close ends the leases then
 					g.state.Lock()
 					defer g.state.Unlock()
-					m.faultAt = time.Now()
+					m.faultAt, m.cutAt = time.Now(), time.Now()
 				})
 				defer inTime()
 				return m.Close(ctx)
@@ -589,7 +821,7 @@ func memberVerbs() map[string]randomVerb {
 			m, lasts := g.one(s), upTo(s, 4*time.Minute)
 			g.state.Lock()
 			defer g.state.Unlock()
-			if m.joined.Load() == nil {
+			if m.joined.Load() == nil || m.byOwn {
 				return "nothing"
 			}
 			if until := time.Now().Add(lasts); until.After(m.pause) { // a reader that is kept already does not look again
@@ -598,7 +830,7 @@ func memberVerbs() map[string]randomVerb {
 			return "done"
 		}},
 		"weight": {3, func(g *randomGroup, s shardStep) string {
-			w := s.draw().IntN(4)
+			w := []int{0, 0, 1, 2, 3, shards.MaxWeight}[s.draw().IntN(6)]
 			return g.setMember(s, func(m *randomMember) { m.weight = w }, func(m *shards.Member, ctx context.Context) error { return m.SetWeight(ctx, w) })
 		}},
 		"value": {1, func(g *randomGroup, s shardStep) string {
@@ -615,23 +847,27 @@ func setVerbs() map[string]randomVerb {
 				return "nothing"
 			}
 			random := s.draw()
-			n, by := 10+random.IntN(50), g.one(s)
+			n, by := g.otherSize(random), g.one(s)
 			return g.setting(s.verb, func(ctx context.Context) error {
 				if random.IntN(3) == 0 {
-					g.resizesBefore(ctx, 10+random.IntN(50), upTo(s, 3*time.Second))
+					g.resizesBefore(ctx, g.otherSize(random), upTo(s, 3*time.Second))
 				}
 				return by.group.Resize(ctx, n)
 			}, func() { g.state.count = n })
 		}},
+		"next version": {1, func(g *randomGroup, s shardStep) string { return g.nextVersion(s) }},
 		"sync": {4, func(g *randomGroup, s shardStep) string {
 			if !g.plan.named {
 				return "nothing"
 			}
-			by, listed := g.one(s), []string{}
-			for _, n := range s.draw().Perm(60)[:20+s.draw().IntN(30)] {
+			by, listed := g.one(s).group, []string{}
+			if s.argument%2 == 0 {
+				by = g.views // no fault keeps it from the server
+			}
+			for _, n := range s.draw().Perm(3 * g.plan.size / 2)[:g.otherSize(s.draw())] {
 				listed = append(listed, nameOf(n))
 			}
-			return g.setting(s.verb, func(ctx context.Context) error { return by.group.Sync(ctx, listed) }, func() { g.listed(listed) })
+			return g.setting(s.verb, func(ctx context.Context) error { return by.Sync(ctx, listed) }, func() { g.listed(listed) })
 		}},
 		"move": {3, func(g *randomGroup, s shardStep) string {
 			to, by := g.one(s), g.one(shardStep{member: s.argument})
@@ -647,6 +883,63 @@ func setVerbs() map[string]randomVerb {
 	}
 }
 
+// nextVersion replaces all members by those of a program that wishes another set. The group has that when no other member is left.
+func (g *randomGroup) nextVersion(s shardStep) string {
+	g.state.Lock()
+	defer g.state.Unlock()
+	if g.state.isSetting {
+		return "nothing"
+	}
+	random := s.draw()
+	version := g.otherSize(random)
+	if version == cmp.Or(g.state.version, g.plan.size) {
+		return "nothing"
+	}
+	g.state.isSetting, g.state.version = true, version
+	old, losses := slices.Clone(g.state.members), g.state.losses
+	g.calls.Go(func() {
+		for _, m := range old {
+			g.join(random)
+			time.Sleep(time.Duration(random.Int64N(int64(3 * time.Second))))
+			g.state.Lock()
+			isLeaving := g.removeLocked(m) != nil
+			g.state.Unlock()
+			if isLeaving {
+				m.cancel()
+			}
+		}
+		isUnsure := true
+		for range 60 { // until those that died are over, and faults
+			if time.Sleep(5 * time.Second); g.areGone(old) {
+				isUnsure = false
+				break
+			}
+		}
+		g.state.Lock()
+		defer g.state.Unlock()
+		g.state.isSetting, g.state.upsetAt, g.state.setAt = false, time.Now(), time.Now()
+		g.state.isUnsure = g.state.isUnsure || isUnsure || g.state.losses > losses
+		g.state.count = version
+		if g.plan.named {
+			g.listed(g.namesOf(version))
+		}
+	})
+	return "done"
+}
+
+// areGone reports whether none of these members takes part in the group any more.
+func (g *randomGroup) areGone(all []*randomMember) bool {
+	v, err := g.views.View(context.Background())
+	return err == nil && !slices.ContainsFunc(v.Members, func(info shards.MemberInfo) bool {
+		return !info.Leaving && slices.ContainsFunc(all, func(m *randomMember) bool { return m.ID() == info.Session })
+	})
+}
+
+// otherSize draws how many shards a later set has.
+func (g *randomGroup) otherSize(random *rand.Rand) int {
+	return g.plan.size/4 + random.IntN(5*g.plan.size/4)
+}
+
 // resizesBefore begins a Resize that a later one is to undo. It reaches the server at once, unless that refuses it.
 func (g *randomGroup) resizesBefore(ctx context.Context, n int, lead time.Duration) {
 	g.state.Lock()
@@ -660,6 +953,8 @@ func (g *randomGroup) resizesBefore(ctx context.Context, n int, lead time.Durati
 
 // listed notes that the set has these names. One that may leave it still is not known to be there.
 func (g *randomGroup) listed(all []string) {
+	clear(g.state.missing)
+	clear(g.state.keepers)
 	before := g.state.names
 	g.state.names = make(map[string]bool, len(all))
 	for _, name := range all {
@@ -756,11 +1051,16 @@ func wireVerbs() map[string]randomVerb {
 		return randomVerb{often, func(g *randomGroup, s shardStep) string { return g.fault(g.one(s), upTo(s, most), begin) }}
 	}
 	return map[string]randomVerb{
-		"stop":            on(3, 40*time.Second, (*wire).goSilent),
-		"cut":             on(1, time.Millisecond, (*wire).cut),
-		"refuse":          on(1, 25*time.Second, (*wire).refuse),
-		"forget":          on(1, 25*time.Second, (*wire).forgetConnections),
-		"lose messages":   on(2, time.Minute, func(w *wire) { w.losesMessages.Store(true) }),
+		"stop":          on(3, 40*time.Second, (*wire).goSilent),
+		"cut":           on(1, time.Millisecond, (*wire).cut),
+		"refuse":        on(1, 25*time.Second, (*wire).refuse),
+		"forget":        on(1, 25*time.Second, (*wire).forgetConnections),
+		"lose messages": on(2, time.Minute, func(w *wire) { w.losesMessages.Store(true) }),
+		"fault at a call": {4, func(g *randomGroup, s shardStep) string {
+			random, all := s.draw(), groupScripts()
+			g.faultAt(g.one(s), all[random.IntN(len(all))], random)
+			return "done"
+		}},
 		"break listeners": on(1, time.Millisecond, (*wire).breakSubscriptions),
 		"lose replies":    on(2, 25*time.Second, func(w *wire) { w.swallowsReplies.Store(true) }),
 		"deliver nothing": on(3, 25*time.Second, func(w *wire) { w.swallowsReplies.Store(true); w.losesMessages.Store(true) }),
@@ -776,15 +1076,15 @@ func serverVerbs() map[string]randomVerb {
 			return g.outage(upTo(s, 8*time.Second), (*wire).refuse)
 		}},
 		"restart empty": {1, func(g *randomGroup, s shardStep) string {
-			return g.loses(func() {
+			return g.loses(s, func() {
 				g.server.do("SCRIPT", "FLUSH")
 				g.server.do("FLUSHALL")
 				g.outage(upTo(s, time.Second), (*wire).refuse)
 				time.Sleep(time.Second)
 			})
 		}},
-		"flush": {1, func(g *randomGroup, s shardStep) string {
-			return g.loses(func() {
+		"flush": {2, func(g *randomGroup, s shardStep) string {
+			return g.loses(s, func() {
 				g.server.do("FLUSHALL")
 				if s.draw().IntN(2) == 0 { // a caller gives the group another set while members give it the one that was lost
 					time.Sleep(upTo(s, 3*time.Second))
@@ -792,13 +1092,13 @@ func serverVerbs() map[string]randomVerb {
 				}
 			})
 		}},
-		"failover": {2, func(g *randomGroup, _ shardStep) string {
+		"failover": {2, func(g *randomGroup, s shardStep) string {
 			if g.server.backup == nil {
 				return "nothing"
 			}
-			return g.loses(func() {
+			return g.loses(s, func() {
 				g.state.Lock()
-				g.state.olderAt, g.state.isUnsure = time.Now(), g.state.isUnsure || g.plan.named
+				g.state.olderAt = time.Now()
 				g.state.Unlock()
 				g.kept[0]()
 				g.outage(time.Millisecond, (*wire).cut) // the server is another one
@@ -813,7 +1113,7 @@ func serverVerbs() map[string]randomVerb {
 			if g.server.backup != nil {
 				old = keys[:random.IntN(len(keys)+1)]
 			}
-			return g.loses(func() { // another program
+			return g.loses(s, func() { // another program
 				for _, key := range keys[len(old):] {
 					g.server.do("DEL", key)
 				}
@@ -836,7 +1136,7 @@ func serverVerbs() map[string]randomVerb {
 				return "nothing"
 			}
 			steps := []time.Duration{4*time.Second + upTo(s, 20*time.Second), -upTo(s, 20*time.Second), -upTo(s, 20*time.Second), 2 * time.Hour, -2 * time.Hour}
-			return g.lossy(func() { g.server.clock(steps[s.argument%uint64(len(steps))]) })
+			return g.lossy(s, func() { g.server.clock(steps[s.argument%uint64(len(steps))]) })
 		}},
 		"rest": {2, func(_ *randomGroup, s shardStep) string {
 			time.Sleep(upTo(s, time.Minute))
@@ -864,13 +1164,16 @@ func isOlder(restored []string) bool {
 func (g *randomGroup) keeps() (restore func(keys ...string)) {
 	restoreData := g.server.backup()
 	g.state.Lock()
-	count, seen := g.state.count, g.seen
+	count, seen, setAt, isSetting := g.state.count, g.seen, g.state.setAt, g.state.isSetting
 	g.state.Unlock()
 	return func(keys ...string) {
 		restoreData(keys...)
 		g.state.Lock()
 		if g.state.count != count || g.seen != seen {
 			g.seen = 0
+		}
+		if g.plan.named && (isSetting || g.state.isSetting || g.state.setAt != setAt) { // a name that left the set since is there again
+			g.state.isUnsure = true
 		}
 		g.state.Unlock()
 	}

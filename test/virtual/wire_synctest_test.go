@@ -15,10 +15,11 @@ import (
 // can be delayed or swallowed, and that the deadlines that a client sets work as ever.
 type wire struct {
 	swallowsReplies, swallowsRequests atomic.Bool
-	refuses                           atomic.Bool  // new connections are refused
-	losesMessages                     atomic.Bool  // messages that are published are lost
-	latency                           atomic.Int64 // the latency in each direction
-	scripts                           atomic.Int64 // how many the client has called
+	refuses                           atomic.Bool                       // new connections are refused
+	losesMessages                     atomic.Bool                       // messages that are published are lost
+	latency                           atomic.Int64                      // the latency in each direction
+	scripts                           atomic.Int64                      // how many the client has called
+	onSend                            atomic.Pointer[func(sent []byte)] // is called with what the client sends, before that passes; nil: nothing is
 
 	mu struct {
 		sync.Mutex
@@ -116,6 +117,9 @@ type noticedConn struct {
 func (n *noticedConn) Read(b []byte) (int, error) {
 	size, err := n.Conn.Read(b)
 	n.wire.scripts.Add(int64(bytes.Count(b[:size], []byte("EVALSHA"))))
+	if noticed := n.wire.onSend.Load(); noticed != nil {
+		(*noticed)(b[:size])
+	}
 	if !n.subscribed && bytes.Contains(b[:size], []byte("SUBSCRIBE")) {
 		n.subscribed = true
 		n.wire.mu.Lock()
