@@ -71,7 +71,9 @@ func (l *List) Run(ctx context.Context) error {
 		}
 		pause := idleAfter
 		if wanted {
-			pause = l.step(ctx)
+			if pause = l.step(ctx); l.mu.nodesErr != nil { // which this goroutine alone writes
+				pause = min(pause, nodePause)
+			}
 		}
 		if pause > 0 && !wire.Sleep(ctx, pause, l.wake) || ctx.Err() != nil {
 			return l.failure(errs.Ended(ctx))

@@ -370,3 +370,17 @@ func TestPagesReadForAWhileAfterARequest(t *testing.T) {
 		require.ErrorIs(f, pages.Snapshot(f.Context()).Err, signalbox.ErrClosed)
 	})
 }
+
+// Pages that were asked for while the server was away show names soon after it comes: the reason is asked for again each second.
+func TestPagesShowNamesSoonAfterALateStart(t *testing.T) {
+	t.Parallel()
+	bubbleOfUsers(t, func(f *fixture) {
+		s, link, end := f.lateSession(t)
+		f.ends = append(f.ends, end)
+		pages := inspecthttp.New(s, inspecthttp.Options{})
+		require.ErrorContains(f, pages.Snapshot(f.Context()).Err, "refused")
+		link.refuses.Store(false)
+		time.Sleep(3 * time.Second)
+		require.NoError(f, pages.Snapshot(f.Context()).Err)
+	})
+}
