@@ -5,7 +5,6 @@ package virtual_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -590,86 +589,6 @@ func TestShardsOfTheDeadAreReportedWhilePollsAreRefused(t *testing.T) {
 		require.NoError(w, g.Health(w.Context()))
 		l.requireSound()
 	})
-}
-
-// A shard that the server grants in the instant in which the lease ends here is lost with the others: the member does not keep it from
-// itself, nor from the reader of Changes.
-func TestAGrantInTheInstantInWhichTheLeaseEndsIsLost(t *testing.T) {
-	t.Parallel()
-	for _, reads := range []bool{true, false} {
-		bubbleOfUsers(t, func(w *fixture) {
-			names := []string{"a", "b", "c", "d"}
-			other := shards.New(w.user().Session, "a", shards.Names())
-			m, err := shards.New(w.user().Session, "a", shards.Names(names...)).Join(w.Context())
-			require.NoError(w, err)
-			var changes sync.Map // the last change of each shard
-			if reads {
-				go func() {
-					for c := range m.Changes() {
-						changes.Store(c.Shard, c.Kind)
-						if c.Kind != shards.Granted {
-							_ = c.Shard.Release()
-						}
-					}
-				}()
-			}
-			for round := range 4 {
-				time.Sleep(20 * time.Second)
-				var deadline atomic.Pointer[time.Time]
-				ends := make(chan struct{}) // closed when the first context ends
-				w.refusesScripts(func(command string, args []string) string {
-					is := runs(proto.ShardsPollScript, command, args)
-					if !is && !runs(proto.HoldsRenewScript, command, args) {
-						return ""
-					}
-					at := deadline.Load()
-					switch {
-					case at == nil || time.Until(*at) > 950*time.Millisecond || !is && time.Until(*at) > 0: // the patience of a poll
-						return slotMoves
-					case time.Until(*at) > 0:
-						<-ends
-					}
-					return ""
-				})
-				time.Sleep(2 * time.Second)
-				var once sync.Once
-				last := time.Time{}
-				for _, name := range names {
-					s, is := m.Own(name)
-					require.True(w, is, name)
-					last = s.Deadline()
-					go func() {
-						<-s.Done()
-						once.Do(func() { close(ends) })
-						if !reads {
-							_ = s.Release()
-						}
-					}()
-					for range 5000 { // so that the contexts take a while to end
-						parent, cancel := context.WithCancel(w.Context())
-						defer cancel()
-						s.Bind(parent)
-					}
-				}
-				deadline.Store(&last)
-				time.Sleep(time.Until(last) - 2*time.Second)
-				names = append(names, fmt.Sprint("new-", round))
-				require.NoError(w, other.Sync(w.Context(), names))
-				time.Sleep(20 * time.Second)
-				for _, name := range names {
-					_, is := m.Own(name)
-					require.True(w, is, name)
-				}
-			}
-			changes.Range(func(s, kind any) bool {
-				require.Equal(w, s.(shards.Shard).Err() == nil, kind == shards.Granted)
-				return true
-			})
-			ctx, cancel := context.WithTimeout(w.Context(), time.Second)
-			defer cancel()
-			_ = m.Leave(ctx)
-		})
-	}
 }
 
 // Guarantee 12: the clock is set back, and then the server loses its data. Members that were there before take no smaller token than they

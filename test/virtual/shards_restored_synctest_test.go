@@ -455,42 +455,6 @@ func TestNamesOfWorkThatReturnsAtOnceComeBack(t *testing.T) {
 	})
 }
 
-// Names come back also of shards whose work gave them away, or stopped, while the server was away that then lost its data: until it has
-// confirmed the release, the member is their owner.
-func TestNamesOfReleasesThatTheServerNeverGotComeBack(t *testing.T) {
-	t.Parallel()
-	bubbleOfUsers(t, func(w *fixture) {
-		l := newShardLog(w)
-		names := []string{"a", "b", "c", "d"}
-		var isAway atomic.Bool
-		m := l.newMember(shards.Names(names...), 0)
-		m.run(func(ctx context.Context, s shards.Shard) error {
-			for ctx.Err() == nil {
-				time.Sleep(100 * time.Millisecond)
-				if isAway.Load() && s.Name() == "a" {
-					return shards.Elsewhere(errShardWork, time.Second)
-				}
-			}
-			return nil
-		})
-		l.untilEven(4, m)
-		time.Sleep(time.Minute)
-		require.NoError(w, m.group.Sync(w.Context(), names[:3])) // "d" leaves while the server is there
-		time.Sleep(5 * time.Second)
-		m.wire.refuse()
-		isAway.Store(true)
-		time.Sleep(2 * time.Second)
-		isAway.Store(false)
-		w.redis.FlushAll()
-		m.wire.heal()
-		time.Sleep(30 * time.Second)
-		v, err := m.group.View(w.Context())
-		require.NoError(w, err)
-		require.Equal(w, names[:3], v.Names())
-		require.NoError(w, m.group.Health(w.Context()))
-	})
-}
-
 // The same, if the server loses its data just before it gets the release.
 func TestNamesOfReleasesToAServerThatLostTheGroupComeBack(t *testing.T) {
 	t.Parallel()

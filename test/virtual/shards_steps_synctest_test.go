@@ -520,7 +520,7 @@ func groupScripts() []*scripts.Script {
 func (g *randomGroup) atCall(m *randomMember, script *scripts.Script, latest time.Duration, do func(isCall bool)) {
 	var once sync.Once
 	var noticed func([]byte)
-	begins := func(isCall bool) { //nolint:revive // what happens
+	begins := func(isCall bool) {
 		once.Do(func() {
 			m.wire.onSend.CompareAndSwap(&noticed, nil)
 			do(isCall)
