@@ -175,12 +175,12 @@ func (ms *membership) addNames(names []string, set string) {
 	ms.poller.names = s
 }
 
-// said ends what the poller had to say of names: the server has them.
+// said ends what the poller had to say of names: the server has them. After a later membership has joined it may have lost them again.
 func (ms *membership) said() {
-	if ms.poller.names.adds {
-		ms.member.mu.Lock()
-		ms.member.mu.unsaid = false
-		ms.member.mu.Unlock()
+	if m := ms.member; ms.poller.names.adds {
+		m.mu.Lock()
+		m.mu.unsaid = m.mu.unsaid && m.mu.current != ms
+		m.mu.Unlock()
 	}
 	ms.poller.names = nil
 }
