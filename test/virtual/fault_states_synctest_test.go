@@ -469,14 +469,18 @@ func TestAFaultWhileALeaderChangesIsBounded(t *testing.T) {
 						if isNamed {
 							named = users[0].Session.ID()
 						}
-						what := ""
-						time.AfterFunc(time.Second+after, func() { what, more = s.happens(n, copies) })
+						what, happened := "", make(chan struct{})
+						time.AfterFunc(time.Second+after, func() {
+							defer close(happened)
+							what, more = s.happens(n, copies)
+						})
 						time.Sleep(time.Second)
 						ctx, cancel := context.WithTimeout(f.Context(), 25*time.Second)
 						defer cancel()
 						began := time.Now()
 						_, err = e.Handover(ctx, named)
 						took := time.Since(began)
+						<-happened
 						if err != nil { // candidates do not count until their next poll
 							require.True(f, errors.Is(err, signalbox.ErrNotHeld) || errors.Is(err, election.ErrNoCandidate), "%s: %v after %v", what, err, took)
 						}
