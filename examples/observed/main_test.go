@@ -40,7 +40,7 @@ func TestTheDashboardAndTheRulesAskForWhatIsMeasured(t *testing.T) {
 	s, err := newService(here.option)
 	require.NoError(t, err)
 	defer s.close()
-	require.NoError(t, s.ship(t.Context(), 1))
+	require.NoError(t, s.ship(t.Context(), 1, time.Minute))
 	live(t, s, here)
 
 	found := make(map[string]bool)

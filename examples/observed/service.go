@@ -68,15 +68,15 @@ func (s *service) start(ctx context.Context) {
 	for range workers {
 		s.working.Go(func() {
 			for ctx.Err() == nil {
-				_ = s.ship(ctx, rand.N(orders)) // what went wrong is in the metrics, which is what this shows
+				_ = s.ship(ctx, rand.N(orders), patience) // what went wrong is in the metrics, which is what this shows
 			}
 		})
 	}
 }
 
-// ship ships an order that no other worker is shipping, in any process.
-func (s *service) ship(ctx context.Context, order int) error {
-	wait, cancel := context.WithTimeout(ctx, patience)
+// ship ships an order that no other worker is shipping, in any process. It waits for that for so long at most.
+func (s *service) ship(ctx context.Context, order int, most time.Duration) error {
+	wait, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	// The class is a label of the metrics. The names of locks are not: there are too many.
 	lock := reentrant.New(s.session, fmt.Sprint("order/", order), signalbox.WithClass("orders"))
