@@ -53,7 +53,7 @@ type membership struct {
 
 	// The lock of the Member guards these.
 	state    membershipState
-	isLost   bool          // a caller of lose ends it: it takes nothing more
+	isLost   bool          // its lease is lost: it takes nothing more
 	joinedAt time.Duration // monotonic: when the server replied to its join
 	isKnown  bool          // the join was reported, and the end was not
 	hinted   bool          // a message says that there is news
@@ -156,16 +156,9 @@ func (ms *membership) lose(cause error) {
 	isFirst := ms.state == active && !ms.isLost
 	ms.isLost = true
 	had := ms.grantsLocked() // all: from here on nothing is taken
-	lost := namesOf(had)
-	for _, r := range ms.releases { // the server has yet to learn of them
-		if !r.leaves {
-			lost = append(lost, r.name)
-		}
-	}
-	lost = append(lost, ms.freed...)
 	if isFirst {
 		isYoung := timers.Now().Mono()-ms.joinedAt < m.group.base.Terms.Lease // the shards of the last one may have no owner yet
-		m.lostLocked(lost, setIn(m.mu.desired.known), isYoung || m.mu.unsaid)
+		m.lostLocked(ms.lostNamesLocked(had), setIn(m.mu.desired.known), isYoung || m.mu.unsaid)
 	}
 	m.mu.Unlock()
 	ms.cancel(m.group.base.Named("", cause)) // by each caller, which finds it ended
@@ -193,6 +186,18 @@ func (ms *membership) lose(cause error) {
 // grantsLocked returns the grants of the membership that are not over.
 func (ms *membership) grantsLocked() []*grant {
 	return slices.DeleteFunc(ms.member.grantsLocked(), func(g *grant) bool { return g.membership != ms })
+}
+
+// lostNamesLocked returns the names that may have no owner any more if the server has lost the group: of grants, and of releases of which
+// it has yet to learn, or may have learned when it had lost it.
+func (ms *membership) lostNamesLocked(had []*grant) []string {
+	lost := append(namesOf(had), ms.freed...)
+	for _, r := range ms.releases {
+		if !r.leaves {
+			lost = append(lost, r.name)
+		}
+	}
+	return lost
 }
 
 // namesOf returns the names of the shards of grants, but of those that leave the set.
