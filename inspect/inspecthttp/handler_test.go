@@ -342,7 +342,7 @@ func TestAFormSaysThatTheServerIsAway(t *testing.T) {
 	}
 }
 
-// A form that no page has shown is told from one that cannot be read.
+// The reply to a form that is too large says so, and not that no page has shown the form.
 func TestAFormThatIsTooLargeIsSaidToBe(t *testing.T) {
 	t.Parallel()
 	s := served{New(nil, Options{AuthorizeBreak: func(*http.Request, inspect.Entry) error { return nil }}), t, nil, nil}
