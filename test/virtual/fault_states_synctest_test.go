@@ -48,6 +48,15 @@ func (s *changeScene) takes(n int) <-chan locktest.Result[*owned] {
 	return waiting
 }
 
+// mustHaveWithin waits for so long, and requires that the outcome is there by then.
+func (s *changeScene) mustHaveWithin(most time.Duration, outcome <-chan locktest.Result[*owned], what string) *owned {
+	s.Helper()
+	time.Sleep(most)
+	synctest.Wait()
+	require.Len(s, outcome, 1, "%s: it waits for longer than %v", what, most)
+	return locktest.MustHave(s, outcome)
+}
+
 // holds lets a user have what excludes the kind, for so long that its lease is whole.
 func (s *changeScene) holds(n int) *owned {
 	had, err := heldBefore(s.kind)(s.ctx, s.users[n].Session)
@@ -187,17 +196,10 @@ func TestAStepOfTheClockDuringAChangeCostsOneLease(t *testing.T) {
 						case strings.HasPrefix(state, "Releasing"), state == "HandOver" && step < 0:
 							most = polls
 						}
-						time.Sleep(most)
-						synctest.Wait()
-						require.Len(f, last, 1, "it waits for longer than %v", most)
-						_ = locktest.MustHave(f, last).release()
+						_ = s.mustHaveWithin(most, last, "the last").release()
 						require.LessOrEqual(f, time.Since(began), most)
 						time.Sleep(lease)
-						again := s.takes(2)
-						time.Sleep(polls)
-						synctest.Wait()
-						require.Len(f, again, 1, "it serves no more")
-						require.NoError(f, locktest.MustHave(f, again).release())
+						require.NoError(f, s.mustHaveWithin(polls, s.takes(2), "a later one").release())
 					})
 				})
 			}
@@ -330,10 +332,7 @@ func TestAStepOfTheClockRevivesNoBoundedHold(t *testing.T) {
 					f.stepsClock(s.ahead, step)
 					time.Sleep(1500 * time.Millisecond)
 					last := s.takes(1)
-					time.Sleep(most)
-					synctest.Wait()
-					require.Len(f, last, 1, "it waits still")
-					require.NoError(f, locktest.MustHave(f, last).release())
+					require.NoError(f, s.mustHaveWithin(most, last, "the other").release())
 				})
 			})
 		}
@@ -385,18 +384,10 @@ func TestAKeyLostDuringAChangeIsBounded(t *testing.T) {
 						} else if strings.HasSuffix(state, "Stops") {
 							most += polls // it is as if living
 						}
-						time.Sleep(most)
-						synctest.Wait()
-						require.Len(f, last, 1, "%s: it waits for longer than %v", what, most)
-						next := locktest.MustHave(f, last)
-						_ = next.release()
+						_ = s.mustHaveWithin(most, last, what).release()
 						f.redis.Del(key)
 						time.Sleep(lease + renewal)
-						again := s.takes(2)
-						time.Sleep(polls)
-						synctest.Wait()
-						require.Len(f, again, 1, "%s: it serves no more", what)
-						require.NoError(f, locktest.MustHave(f, again).release(), what)
+						require.NoError(f, s.mustHaveWithin(polls, s.takes(2), what+", and a later one").release(), what)
 						time.Sleep(time.Hour)
 						f.stepsClock(s.ahead, 0) // no script has said what the time is
 						require.Empty(f, f.redis.Keys(), what)

@@ -14,6 +14,7 @@ import (
 	"github.com/signalbox-go/signalbox/election"
 	"github.com/signalbox-go/signalbox/fair"
 	"github.com/signalbox-go/signalbox/internal/proto"
+	"github.com/signalbox-go/signalbox/internal/testing/locktest"
 	"github.com/signalbox-go/signalbox/reentrant"
 )
 
@@ -207,49 +208,46 @@ func TestALeaderHandsOverToAnotherSession(t *testing.T) {
 	})
 }
 
-// P6: who asks the holder of a reentrant lock, which hears of no request, learns that, and no waiter of the lock is overtaken.
-func TestAReentrantLockHandsNothingOver(t *testing.T) {
+// P6: who asks the holder of a reentrant lock, which hears of no request, learns that; who asks that of a fair lock waits. No waiter of the
+// lock is overtaken.
+func TestALockHandsNothingOver(t *testing.T) {
 	t.Parallel()
+	unordered := func(options ...signalbox.LockOption) func(s *signalbox.Session) locktest.Lock {
+		return func(s *signalbox.Session) locktest.Lock { return reentrant.New(s, "a", options...) }
+	}
+	ordered := func(s *signalbox.Session) locktest.Lock { return fair.New(s, "a") }
 	bubbleOfUsers(t, func(f *fixture) {
 		users := f.queueUsers(4, time.Millisecond)
-		for _, option := range [][]signalbox.LockOption{nil, {signalbox.WithWanted()}, {signalbox.WithKeepWarm(time.Minute)}} {
-			lease := atOnce(f.T, reentrant.New(users[0].Session, "a", option...))
-			first := queued(f.Context(), reentrant.New(users[1].Session, "a"))
+		for _, c := range []struct {
+			held, waited func(s *signalbox.Session) locktest.Lock
+			is           error
+		}{
+			{unordered(), unordered(), signalbox.ErrWrongKind},
+			{unordered(signalbox.WithWanted()), unordered(), signalbox.ErrWrongKind},
+			{unordered(signalbox.WithKeepWarm(time.Minute)), unordered(), signalbox.ErrWrongKind},
+			{ordered, ordered, context.DeadlineExceeded},
+		} {
+			lease := atOnce(f.T, c.held(users[0].Session))
+			first := queued(f.Context(), c.waited(users[1].Session))
 			time.Sleep(100 * time.Millisecond)
-			second := queued(f.Context(), reentrant.New(users[2].Session, "a"))
+			second := queued(f.Context(), c.waited(users[2].Session))
 			time.Sleep(time.Second)
 			ctx, cancel := context.WithTimeout(f.Context(), 5*time.Second)
 			defer cancel()
 			_, err := election.New(users[3].Session, "a").Handover(ctx, users[2].Session.ID())
-			require.ErrorIs(f, err, signalbox.ErrWrongKind)
+			require.ErrorIs(f, err, c.is)
 			require.NoError(f, lease.Unlock())
+			time.Sleep(time.Second)
+			require.Empty(f, second, "it was overtaken")
 			require.NoError(f, (<-first).lease.Unlock())
 			require.NoError(f, (<-second).lease.Unlock())
 		}
 	})
 }
 
-// P6: who asks the holder of a fair lock waits, and no waiter of the lock is overtaken. A leader whose value was lost is asked when it is
-// written again.
-func TestAFairLockHandsNothingOver(t *testing.T) {
+// P6: a leader whose value was lost is asked when it is written again.
+func TestALeaderWhoseValueWasLostHandsOver(t *testing.T) {
 	t.Parallel()
-	bubbleOfUsers(t, func(f *fixture) {
-		users := f.queueUsers(4, time.Millisecond)
-		lease := atOnce(f.T, fair.New(users[0].Session, "a"))
-		first := queued(f.Context(), fair.New(users[1].Session, "a"))
-		time.Sleep(100 * time.Millisecond)
-		second := queued(f.Context(), fair.New(users[2].Session, "a"))
-		time.Sleep(time.Second)
-		ctx, cancel := context.WithTimeout(f.Context(), 5*time.Second)
-		defer cancel()
-		_, err := election.New(users[3].Session, "a").Handover(ctx, users[2].Session.ID())
-		require.ErrorIs(f, err, context.DeadlineExceeded)
-		require.NoError(f, lease.Unlock())
-		time.Sleep(time.Second)
-		require.Empty(f, second, "it was overtaken")
-		require.NoError(f, (<-first).lease.Unlock())
-		require.NoError(f, (<-second).lease.Unlock())
-	})
 	bubbleOfUsers(t, func(f *fixture) {
 		users := f.queueUsers(3, time.Millisecond)
 		f.runsElection(users[0].Session, 0)

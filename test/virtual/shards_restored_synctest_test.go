@@ -292,44 +292,72 @@ func TestNamesThatASyncRemovedDoNotComeBack(t *testing.T) {
 	})
 }
 
-// Names that members set again late, after the server lost them, undo no Sync that came meanwhile.
-func TestNamesThatComeBackLateUndoNoSync(t *testing.T) {
+// Names that the server has lost, and that members could not set yet, undo no Sync that came meanwhile; and come back also if the members
+// lose their leases meanwhile.
+func TestNamesThatComeBackLate(t *testing.T) {
 	t.Parallel()
-	for loss, lose := range map[string]func(w *fixture, older test.Backup){
+	losses := map[string]func(w *fixture, older test.Backup){
 		"data":          func(w *fixture, _ test.Backup) { w.redis.FlushAll() },
 		"newest writes": func(w *fixture, older test.Backup) { older.Restore(w.redis) },
-	} {
-		t.Run(loss, func(t *testing.T) {
-			t.Parallel()
-			bubbleOfUsers(t, func(w *fixture) {
-				l := newShardLog(w)
-				a, b := l.member(shards.Names(), shardDrain), l.member(shards.Names(), shardDrain)
-				time.Sleep(5 * time.Second)
-				older := backupOf(w.redis)
-				require.NoError(w, a.group.Sync(w.Context(), []string{"a", "b", "c", "d"}))
-				l.untilEven(4, a, b)
+		"data, twice": func(w *fixture, _ test.Backup) {
+			w.redis.FlushAll()
+			time.Sleep(time.Second)
+			w.redis.FlushAll()
+		},
+	}
+	for what, meanwhile := range map[string]func(w *fixture, names []string, members ...*shardMember) []string{
+		"another set": func(w *fixture, _ []string, members ...*shardMember) []string {
+			require.NoError(w, members[0].group.Sync(w.Context(), []string{"d", "e"}))
+			time.Sleep(5 * time.Second)
+			return []string{"d", "e"}
+		},
+		"lost leases": func(_ *fixture, names []string, members ...*shardMember) []string {
+			for range 2 {
+				for _, m := range members {
+					m.wire.goSilent()
+				}
 				time.Sleep(time.Minute)
-				var refuses atomic.Bool
-				refuses.Store(true)
-				w.refusesScripts(func(command string, args []string) string {
-					if refuses.Load() && runs(proto.ShardsSyncScript, command, args) && args[len(args)-4] == "a" {
-						return slotMoves
-					}
-					return ""
+				for _, m := range members {
+					m.wire.heal()
+				}
+				time.Sleep(5 * time.Second)
+			}
+			return names
+		},
+	} {
+		for loss, lose := range losses {
+			t.Run(what+", "+loss, func(t *testing.T) {
+				t.Parallel()
+				bubbleOfUsers(t, func(w *fixture) {
+					l := newShardLog(w)
+					a, b := l.member(shards.Names(), shardDrain), l.member(shards.Names(), shardDrain)
+					time.Sleep(5 * time.Second)
+					older := backupOf(w.redis)
+					names := []string{"a", "b", "c", "d"}
+					require.NoError(w, a.group.Sync(w.Context(), names))
+					l.untilEven(len(names), a, b)
+					time.Sleep(time.Minute)
+					var refuses atomic.Bool
+					refuses.Store(true)
+					w.refusesScripts(func(command string, args []string) string {
+						if refuses.Load() && runs(proto.ShardsSyncScript, command, args) && args[len(args)-4] == "a" {
+							return slotMoves
+						}
+						return ""
+					})
+					lose(w, older)
+					time.Sleep(5 * time.Second)
+					names = meanwhile(w, names, a, b)
+					refuses.Store(false)
+					time.Sleep(20 * time.Second)
+					v, err := a.group.View(w.Context())
+					require.NoError(w, err)
+					require.Equal(w, names, v.Names())
+					l.untilEven(len(names), a, b)
+					require.NoError(w, a.group.Health(w.Context()))
 				})
-				lose(w, older)
-				time.Sleep(5 * time.Second)
-				require.NoError(w, a.group.Sync(w.Context(), []string{"d", "e"}))
-				time.Sleep(5 * time.Second)
-				refuses.Store(false)
-				time.Sleep(20 * time.Second)
-				v, err := a.group.View(w.Context())
-				require.NoError(w, err)
-				require.Equal(w, []string{"d", "e"}, v.Names())
-				l.untilEven(2, a, b)
-				require.NoError(w, a.group.Health(w.Context()))
 			})
-		})
+		}
 	}
 }
 
@@ -368,61 +396,6 @@ func TestNamesThatTheServerLosesTwice(t *testing.T) {
 			w.redis.FlushAll()
 			time.Sleep(10 * time.Second)
 			require.Equal(w, names[1:], a.shards())
-		})
-	}
-}
-
-// Names that the server has lost come back also if the members lose their leases before they could say them.
-func TestNamesThatComeBackOutliveTheMembership(t *testing.T) {
-	t.Parallel()
-	for loss, lose := range map[string]func(w *fixture, older test.Backup){
-		"data":          func(w *fixture, _ test.Backup) { w.redis.FlushAll() },
-		"newest writes": func(w *fixture, older test.Backup) { older.Restore(w.redis) },
-		"data, twice": func(w *fixture, _ test.Backup) {
-			w.redis.FlushAll()
-			time.Sleep(time.Second)
-			w.redis.FlushAll()
-		},
-	} {
-		t.Run(loss, func(t *testing.T) {
-			t.Parallel()
-			bubbleOfUsers(t, func(w *fixture) {
-				l := newShardLog(w)
-				a, b := l.member(shards.Names(), shardDrain), l.member(shards.Names(), shardDrain)
-				time.Sleep(5 * time.Second)
-				older := backupOf(w.redis)
-				names := []string{"a", "b", "c", "d"}
-				require.NoError(w, a.group.Sync(w.Context(), names))
-				l.untilEven(len(names), a, b)
-				time.Sleep(time.Minute)
-				var refuses atomic.Bool
-				refuses.Store(true)
-				w.refusesScripts(func(command string, args []string) string {
-					if refuses.Load() && runs(proto.ShardsSyncScript, command, args) && args[len(args)-4] == "a" {
-						return slotMoves
-					}
-					return ""
-				})
-				lose(w, older)
-				time.Sleep(5 * time.Second)
-				for range 2 {
-					for _, m := range []*shardMember{a, b} {
-						m.wire.goSilent()
-					}
-					time.Sleep(time.Minute)
-					for _, m := range []*shardMember{a, b} {
-						m.wire.heal()
-					}
-					time.Sleep(5 * time.Second)
-				}
-				refuses.Store(false)
-				time.Sleep(20 * time.Second)
-				v, err := a.group.View(w.Context())
-				require.NoError(w, err)
-				require.Equal(w, names, v.Names())
-				l.untilEven(len(names), a, b)
-				require.NoError(w, a.group.Health(w.Context()))
-			})
 		})
 	}
 }

@@ -229,15 +229,17 @@ func (g *randomGroup) join(random *rand.Rand, like ...*randomMember) *randomMemb
 	case m.byRun:
 		m.start(func(ctx context.Context) error { return m.group.Run(ctx, work) })
 	case m.byOwn:
-		m.start(func(ctx context.Context) error { return g.runByOwn(ctx, m, work) })
+		m.start(func(ctx context.Context) error { return g.runByHand(ctx, m, work, g.byOwn) })
 	default:
-		m.start(func(ctx context.Context) error { return g.runByChanges(ctx, m, work) })
+		m.start(func(ctx context.Context) error { return g.runByHand(ctx, m, work, g.byChanges(m)) })
 	}
 	return m
 }
 
-// runByChanges is Run by way of Join and Changes.
-func (g *randomGroup) runByChanges(ctx context.Context, m *randomMember, work func(context.Context, shards.Shard) error) error {
+// runByHand is Run by way of Join, and of find, which serves the shards that the member owns until it is over.
+func (g *randomGroup) runByHand(
+	ctx context.Context, m *randomMember, work func(context.Context, shards.Shard) error, find func(joined *shards.Member, serve func(shards.Shard)),
+) error {
 	joined, err := m.group.Join(ctx)
 	if err != nil {
 		return err
@@ -247,69 +249,52 @@ func (g *randomGroup) runByChanges(ctx context.Context, m *randomMember, work fu
 	g.state.Unlock()
 	defer context.AfterFunc(ctx, func() { _ = joined.Leave(context.Background()) })()
 	var functions sync.WaitGroup
-	for c := range joined.Changes() {
-		if c.Kind == shards.Granted {
-			functions.Go(func() {
-				defer c.Shard.Release()
-				bound := c.Shard.Bind(context.Background())
-				for bound.Err() == nil && !errors.Is(work(bound, c.Shard), errShardWork) {
-					time.Sleep(100 * time.Millisecond)
-				}
-			})
-		}
-		g.awaitReading(m)
-	}
+	find(joined, func(s shards.Shard) {
+		functions.Go(func() {
+			defer s.Release()
+			bound := s.Bind(context.Background())
+			for bound.Err() == nil && !errors.Is(work(bound, s), errShardWork) {
+				time.Sleep(100 * time.Millisecond)
+			}
+		})
+	})
 	functions.Wait()
 	<-joined.Done()
 	return errors.Join(joined.Err(), ctx.Err())
 }
 
-// runByOwn is Run by way of Join and Own.
-func (g *randomGroup) runByOwn(ctx context.Context, m *randomMember, work func(context.Context, shards.Shard) error) error {
-	joined, err := m.group.Join(ctx)
-	if err != nil {
-		return err
+// byChanges finds the shards of a member by Changes.
+func (g *randomGroup) byChanges(m *randomMember) func(*shards.Member, func(shards.Shard)) {
+	return func(joined *shards.Member, serve func(shards.Shard)) {
+		for c := range joined.Changes() {
+			if c.Kind == shards.Granted {
+				serve(c.Shard)
+			}
+			g.awaitReading(m)
+		}
 	}
-	g.state.Lock()
-	m.joined.Store(joined)
-	g.state.Unlock()
-	defer context.AfterFunc(ctx, func() { _ = joined.Leave(context.Background()) })()
-	var functions sync.WaitGroup
-	var mu sync.Mutex
-	isWorking := make(map[string]bool)
-	for isOver := false; !isOver; {
+}
+
+// byOwn finds the shards of a member by Own. A shard that is served is owned until its function has released it: the next one is another.
+func (g *randomGroup) byOwn(joined *shards.Member, serve func(shards.Shard)) {
+	served := make(map[string]shards.Shard)
+	for {
 		for n := range 3 * g.plan.size / 2 {
 			name := nameOf(n)
 			if !g.plan.named {
 				name = strconv.Itoa(n)
 			}
-			s, is := joined.Own(name)
-			mu.Lock()
-			if is && !isWorking[name] {
-				isWorking[name] = true
-				functions.Go(func() {
-					defer func() {
-						mu.Lock()
-						defer mu.Unlock()
-						isWorking[name] = false
-						_ = s.Release()
-					}()
-					bound := s.Bind(context.Background())
-					for bound.Err() == nil && !errors.Is(work(bound, s), errShardWork) {
-						time.Sleep(100 * time.Millisecond)
-					}
-				})
+			if s, is := joined.Own(name); is && served[name] != s {
+				served[name] = s
+				serve(s)
 			}
-			mu.Unlock()
 		}
 		select {
 		case <-joined.Done():
-			isOver = true
+			return
 		case <-time.After(250 * time.Millisecond):
 		}
 	}
-	functions.Wait()
-	return errors.Join(joined.Err(), ctx.Err())
 }
 
 // awaitReading blocks while the reader of a member reads nothing.
